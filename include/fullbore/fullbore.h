@@ -1,0 +1,257 @@
+/* fullbore: feeds training loops.
+ *
+ *   simple     open a loader, take batches, release them, close
+ *   explicit   state and ranks, statistics, single images
+ *   unstable   back-ends for tests and benches
+ *
+ * Life cycle:
+ *
+ *     fb_options o;                    struct fb_error e = {0};
+ *     fb_init_options(&o);             o.source = "photos";  o.batch_size = 64;
+ *     fb_loader *l;                    if (fb_open(&o, &l, &e) < 0) ...e.cause, e.remedy...
+ *     fb_start_epoch(l, FB_NEXT_EPOCH, &e);
+ *     while ((rc = fb_next_batch(l, &b, &e)) == 1) { ...; fb_release_batch(b); }
+ *     fb_close(l);
+ *
+ * Every function that can fail returns 0 (or a positive answer it documents) or a negative FB_E_* code and, when given one, fills a
+ * struct fb_error; the first error is kept. Unless its comment says otherwise a function may be called from any thread but not by two
+ * threads on the same loader at once. The library never exits, prints or aborts, and installs no signal handlers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef FULLBORE_FULLBORE_H
+#define FULLBORE_FULLBORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define FB_API __attribute__((visibility("default")))
+#else
+#define FB_API
+#endif
+
+/* The version as a string, "0.1.0". Never NULL; static storage. */
+FB_API const char *fb_version(void);
+
+/* ---------------------------------------------------------------------------------------------------------------- errors */
+
+enum fb_code {
+    FB_OK = 0,
+    FB_E_NOMEM = -1,       /* the system has no memory */
+    FB_E_IO = -2,          /* a read, open or write failed; sys_errno says how */
+    FB_E_DATA = -3,        /* a sample is damaged or not what it claims to be */
+    FB_E_USAGE = -4,       /* an argument is wrong */
+    FB_E_NOT_FOUND = -5,   /* no such path, class, field */
+    FB_E_BUDGET = -6,      /* the memory budget cannot hold it; the cause names the smallest that works */
+    FB_E_UNSUPPORTED = -7, /* valid, but this build or machine cannot do it */
+    FB_E_STATE = -8,       /* not now: closed, a second live epoch, state of another data set */
+    FB_E_FORKED = -9,      /* the loader belongs to the parent process */
+    FB_E_TIMEOUT = -10,
+    FB_E_INTERRUPTED = -11
+};
+
+/* What went wrong, in words. Fixed size, no ownership: copy it freely. Zero it before first use; the first error is kept.
+ * Texts are NUL-terminated UTF-8; bytes of file names that are not are escaped as \xNN in `path`. */
+struct fb_error {
+    int code;          /* enum fb_code; 0: no error */
+    int sys_errno;     /* errno, or 0 */
+    int64_t sample;    /* index in the data set, or -1 */
+    int64_t offset;    /* byte offset in the file, or -1 */
+    char stage[16];    /* "dataset", "order", "read", "decode", "transform", "batch", "feed" */
+    char path[1024];   /* the file concerned, or "" */
+    char cause[512];   /* one sentence, no full stop */
+    char remedy[512];  /* what the user can do, or "" */
+};
+
+/* Writes the error as one line ("decode: photos/a.jpg at 1234: cause; remedy") into `out`, always NUL-terminated.
+ * Returns the length it wanted, like snprintf. */
+FB_API int fb_format_error(const struct fb_error *e, char *out, size_t out_size);
+
+/* ---------------------------------------------------------------------------------------------------------------- arrays */
+
+enum fb_dtype {
+    FB_UINT8 = 1, FB_INT8, FB_UINT16, FB_INT16, FB_UINT32, FB_INT32, FB_UINT64, FB_INT64,
+    FB_FLOAT16, FB_BFLOAT16, FB_FLOAT32, FB_FLOAT64, FB_BOOL
+};
+
+/* Bytes of one element; 0 for an unknown dtype. */
+FB_API size_t fb_dtype_size(enum fb_dtype t);
+/* "uint8", "bfloat16", ...; NULL for an unknown dtype. */
+FB_API const char *fb_dtype_name(enum fb_dtype t);
+/* The dtype with that name, or 0. */
+FB_API enum fb_dtype fb_dtype_from_name(const char *name);
+
+enum fb_layout {
+    FB_NCHW = 0,
+    FB_NHWC,
+    FB_CHANNELS_LAST /* shape N,C,H,W over memory N,H,W,C: torch's channels_last */
+};
+
+enum { FB_MAX_DIMS = 8, FB_MAX_FIELDS = 32 };
+
+/* One array of a batch. Valid until the batch is released. */
+struct fb_array {
+    const char *name;               /* "image", "label", or the manifest's column */
+    enum fb_dtype dtype;
+    int ndim;
+    int64_t shape[FB_MAX_DIMS];     /* elements; shape[0] is the batch */
+    int64_t strides[FB_MAX_DIMS];   /* bytes */
+    void *data;
+    size_t bytes;                   /* from data to the end of the array */
+};
+
+/* --------------------------------------------------------------------------------------------------------------- options */
+
+/* Labels given by the caller instead of found in the source: one column, `count` samples long. */
+struct fb_column {
+    const char *name;
+    enum fb_dtype dtype;
+    int ndim;                       /* 0: one number per sample; 1: a vector of shape[0] numbers */
+    int64_t shape[FB_MAX_DIMS];
+    const void *data;               /* C-contiguous, copied at open */
+};
+
+struct fb_progress {
+    const char *what;               /* "scanning", ... */
+    uint64_t done;
+    uint64_t total;                 /* 0: not known */
+};
+
+enum fb_on_error { FB_RAISE = 0, FB_SKIP };
+
+/* Everything a loader can be told. fb_init_options gives the defaults; strings and arrays are copied by fb_open. */
+typedef struct fb_options {
+    size_t struct_size;             /* set by fb_init_options: an older caller's struct stays valid */
+
+    /* what */
+    const char *source;             /* folder, glob, or manifest (.csv .tsv .jsonl); NULL when `paths` is given */
+    const char *const *paths;       /* files given one by one, relative to `source` or absolute */
+    uint64_t path_count;
+    const struct fb_column *columns; /* labels for `paths`; each path_count long */
+    int column_count;
+    const char *catalog_dir;        /* where catalogs are kept; NULL: $XDG_CACHE_HOME/fullbore or ~/.cache/fullbore */
+
+    /* which of it: applied in this order */
+    const char *classes;            /* NULL: all; "@FILE": one name per line; else names joined by newlines */
+    uint64_t class_count;           /* 0: all; else that many classes drawn by class_seed (not together with `classes`) */
+    uint64_t class_seed;
+    uint64_t per_class;             /* 0: all; else at most that many of each class, drawn by class_seed, stable by key */
+    double fraction;                /* 1: all; a share in (0,1], drawn by class_seed, stable by key */
+    const uint64_t *indices;        /* NULL: all; else positions in what the above left */
+    uint64_t index_count;
+    const char *split;              /* NULL, "train" or "val" */
+    double split_share;             /* train's share in (0,1); a key keeps its side when the data set grows */
+
+    /* in which order */
+    uint64_t batch_size;            /* per rank; default 1 */
+    uint64_t global_batch_size;     /* 0: batch_size x world_size */
+    int shuffle;                    /* 0 or 1 */
+    uint64_t seed;
+    int drop_last;
+    const double *weights;          /* NULL, or one per selected sample: draw with replacement */
+    uint64_t weight_count;
+    int rank, world_size;           /* -1: from the environment (torchrun, SLURM, MPI); neither there: 0 of 1 */
+
+    /* into what */
+    const char *transforms;         /* "name key=value,value ...; name ..."; NULL: none. See docs/transforms.md */
+    enum fb_dtype dtype;            /* 0: float32 when a transform normalises, else uint8 */
+    enum fb_layout layout;          /* default FB_NCHW */
+    int exif;                       /* 1: apply EXIF orientation; default 0, as torchvision */
+
+    /* with what */
+    int threads;                    /* 0: cores by affinity and quota, less one for the trainer when there are more than two */
+    uint64_t memory;                /* bytes for slots, reads, caches and scratch of the whole process; 0: a quarter of what is left */
+
+    /* and when things go wrong */
+    enum fb_on_error on_error;
+    int64_t max_errors;             /* with FB_SKIP: per rank and epoch; -1: no limit */
+
+    void (*progress)(void *ctx, const struct fb_progress *p); /* called while scanning, on the caller's thread; may be NULL */
+    void (*log)(void *ctx, int level, const char *line);      /* warnings; from any thread; NULL: dropped. 0 error 1 warn 2 info 3 debug */
+    int (*interrupted)(void *ctx);  /* asked every 100 ms by waits on the caller's thread; non-zero ends them with FB_E_INTERRUPTED */
+    void *ctx;
+
+    /* unstable */
+    const char *io;                 /* NULL or "auto", "uring", "pread", "null", "slow:...", "fault:..."; see src/io/README.md */
+} fb_options;
+
+FB_API void fb_init_options(fb_options *o);
+
+/* ---------------------------------------------------------------------------------------------------------------- simple */
+
+typedef struct fb_loader fb_loader;
+typedef struct fb_batch fb_batch;
+
+enum { FB_NEXT_EPOCH = -1 };
+
+/* Opens the source and makes everything ready; nothing is read yet. Blocks while a new source is scanned.
+ * FB_E_NOT_FOUND, FB_E_USAGE, FB_E_DATA, FB_E_BUDGET, FB_E_IO, FB_E_NOMEM, FB_E_INTERRUPTED. On failure *out is NULL. */
+FB_API int fb_open(const fb_options *o, fb_loader **out, struct fb_error *e);
+
+/* Starts an epoch: `epoch` >= 0, or FB_NEXT_EPOCH for the one after the last (the first is 0). After fb_load_state the first call with
+ * FB_NEXT_EPOCH continues where the state was. What is left of a running epoch is abandoned. Returns the epoch's number. */
+FB_API int64_t fb_start_epoch(fb_loader *l, int64_t epoch, struct fb_error *e);
+
+/* Takes the next batch; blocks until it is ready. 1: *out is a batch, the caller's until fb_release_batch. 0: the epoch is over.
+ * FB_E_DATA, FB_E_IO: a sample could not be had (on_error FB_RAISE, or max_errors reached); the epoch is over, a new one may be started.
+ * FB_E_STATE: closed, or no epoch running. FB_E_FORKED. FB_E_INTERRUPTED: `interrupted` said so; call again to go on. */
+FB_API int fb_next_batch(fb_loader *l, fb_batch **out, struct fb_error *e);
+
+/* What a batch holds. All pointers live until the batch is released. */
+FB_API int fb_batch_size(const fb_batch *b);                         /* samples in it */
+FB_API int fb_batch_array_count(const fb_batch *b);                  /* fields: image first, then labels */
+FB_API const struct fb_array *fb_batch_array(const fb_batch *b, int field);
+FB_API const char *fb_batch_key(const fb_batch *b, int place);       /* path relative to the source */
+FB_API uint64_t fb_batch_sample(const fb_batch *b, int place);       /* index in the data set's full catalog */
+FB_API int fb_batch_is_repeat(const fb_batch *b, int place);         /* 1: fills up a last batch smaller than the world */
+FB_API const char *fb_batch_state(const fb_batch *b);                /* JSON: the state after this batch */
+/* The random parameters of a place as JSON: {"top":..,"left":..,"height":..,"width":..,"hflip":..}. Returns the length wanted. */
+FB_API int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_size);
+
+/* More references to a batch; each needs its own release. Any thread, never blocks. The memory never changes while a reference lives. */
+FB_API void fb_retain_batch(fb_batch *b);
+FB_API void fb_release_batch(fb_batch *b);
+
+/* Stops and frees everything but batches still referenced. Returns within a second. NULL is allowed. Idempotent through NULL only. */
+FB_API void fb_close(fb_loader *l);
+
+/* -------------------------------------------------------------------------------------------------------------- explicit */
+
+/* Samples selected, batches per epoch on this rank (from the running position on), the fingerprint of what was selected. */
+FB_API uint64_t fb_sample_count(const fb_loader *l);
+FB_API uint64_t fb_batch_count(const fb_loader *l);
+FB_API uint64_t fb_fingerprint(const fb_loader *l);
+FB_API int fb_class_count(const fb_loader *l);
+FB_API const char *fb_class_name(const fb_loader *l, int label);     /* NULL: no such class */
+
+/* Fixes rank and world size before the first epoch; afterwards FB_E_STATE. */
+FB_API int fb_set_rank(fb_loader *l, int rank, int world_size, struct fb_error *e);
+FB_API void fb_get_rank(const fb_loader *l, int *rank, int *world_size);
+
+/* The state after the last batch returned, as JSON of less than 1 KB; and back. Loading refuses a state of another data set or seed. */
+FB_API int fb_save_state(const fb_loader *l, char *out, size_t out_size);
+FB_API int fb_load_state(fb_loader *l, const char *json, struct fb_error *e);
+
+/* What the loader has done since it was opened, as JSON (see docs/statistics.md). Returns the length wanted. Any thread. */
+FB_API int fb_get_stats(const fb_loader *l, char *out, size_t out_size);
+
+/* Single images: RGB, 8 bit, rows packed. fb_image_size reads the header only. Each may be called from any thread.
+ * `bytes` is the whole file. exif != 0 applies the orientation. out must hold height x width x 3 bytes. */
+FB_API int fb_image_size(const void *bytes, size_t n, int exif, int *height, int *width, struct fb_error *e);
+FB_API int fb_decode_image(const void *bytes, size_t n, int exif, void *out, struct fb_error *e);
+FB_API int fb_decode_region(const void *bytes, size_t n, int exif, int top, int left, int height, int width, void *out,
+                            struct fb_error *e);
+enum fb_filter { FB_BILINEAR = 2, FB_BICUBIC = 3 }; /* Pillow's numbers */
+/* Antialiased, equal to Pillow's Image.resize. channels 1, 3 or 4. */
+FB_API int fb_resize_image(const void *pixels, int height, int width, int channels, enum fb_filter filter, int out_height,
+                           int out_width, void *out, struct fb_error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,150 @@
+#include "base/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static bool is_same_name(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++) {
+        char x = *a == '_' ? '-' : *a, y = *b == '_' ? '-' : *b;
+        if (x != y)
+            return false;
+    }
+    return *a == *b;
+}
+
+const struct option *option_find(const struct option *table, const char *name)
+{
+    for (const struct option *o = table; o->name; o++)
+        if (is_same_name(o->name, name))
+            return o;
+    return NULL;
+}
+
+static bool parse_number(const char *text, double *value, const char **end)
+{
+    char *stop;
+    errno = 0;
+    *value = strtod(text, &stop);
+    *end = stop;
+    return stop != text && !errno && isfinite(*value);
+}
+
+static bool is_in_range(const struct option *o, double v)
+{
+    return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);
+}
+
+static int refuse(const struct option *o, const char *value, const char *stage, const char *what, struct fb_error *e)
+{
+    char shown[64];
+    error_set(e, FB_E_USAGE, stage, "%s: %s=%s is not valid", what, o->name, text_escape(value, shown, sizeof(shown)));
+    if (o->type == OPTION_CHOICE) {
+        char list[256] = "";
+        for (int i = 0; o->choices[i]; i++) {
+            strncat(list, i ? ", " : "", sizeof(list) - strlen(list) - 1);
+            strncat(list, o->choices[i], sizeof(list) - strlen(list) - 1);
+        }
+        error_remedy(e, "use one of: %s", list);
+    } else if (o->min != 0 || o->max != 0) {
+        error_remedy(e, "use a value from %g to %g (%s)", o->min, o->max, o->help);
+    } else {
+        error_remedy(e, "%s", o->help);
+    }
+    return FB_E_USAGE;
+}
+
+static bool set_numbers(const struct option *o, struct option_numbers *out, const char *text)
+{
+    struct option_numbers list = {0};
+    for (;;) {
+        if (list.count == OPTION_MAX_NUMBERS || !parse_number(text, &list.value[list.count], &text))
+            return false;
+        if (!is_in_range(o, list.value[list.count++]))
+            return false;
+        if (!*text)
+            break;
+        if (*text++ != ',')
+            return false;
+    }
+    *out = list;
+    return true;
+}
+
+static bool set_flag(bool *out, const char *text)
+{
+    *out = !text || strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
+    return *out || strcmp(text, "0") == 0 || strcmp(text, "false") == 0;
+}
+
+static bool set_choice(const struct option *o, int *out, const char *text)
+{
+    for (int i = 0; o->choices[i]; i++)
+        if (is_same_name(o->choices[i], text)) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+static bool set_int(const struct option *o, int64_t *out, const char *text)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (end == text || *end || errno || !is_in_range(o, (double)v))
+        return false;
+    *out = v;
+    return true;
+}
+
+static bool set_value(const struct option *o, void *place, const char *text)
+{
+    const char *end;
+    switch (o->type) {
+    case OPTION_FLAG: return set_flag(place, text);
+    case OPTION_INT: return set_int(o, place, text);
+    case OPTION_DOUBLE: return parse_number(text, place, &end) && !*end && is_in_range(o, *(double *)place);
+    case OPTION_SIZE: return text_parse_size(text, place) && is_in_range(o, (double)*(uint64_t *)place);
+    case OPTION_STRING: *(const char **)place = text; return true;
+    case OPTION_CHOICE: return set_choice(o, place, text);
+    case OPTION_NUMBERS: return set_numbers(o, place, text);
+    }
+    return false;
+}
+
+int option_set(const struct option *table, void *target, const char *name, const char *value, const char *stage, const char *what,
+               struct fb_error *e)
+{
+    const struct option *o = option_find(table, name);
+    if (!o) {
+        char shown[64];
+        error_set(e, FB_E_USAGE, stage, "%s has no option '%s'", what, text_escape(name, shown, sizeof(shown)));
+        return FB_E_USAGE;
+    }
+    if (!value && o->type != OPTION_FLAG) {
+        error_set(e, FB_E_USAGE, stage, "%s: %s wants a value", what, o->name);
+        error_remedy(e, "%s", o->help);
+        return FB_E_USAGE;
+    }
+    if (!set_value(o, (char *)target + o->offset, value))
+        return refuse(o, value, stage, what, e);
+    return 0;
+}
+
+int options_parse_spec(const struct option *table, void *target, char *spec, const char *stage, const char *what, struct fb_error *e)
+{
+    char *save = NULL;
+    for (char *item = strtok_r(spec, " \t\n", &save); item; item = strtok_r(NULL, " \t\n", &save)) {
+        char *value = strchr(item, '=');
+        if (value)
+            *value++ = 0;
+        FB_TRY(option_set(table, target, item, value, stage, what, e));
+    }
+    return 0;
+}

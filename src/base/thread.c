@@ -1,0 +1,58 @@
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+enum { STACK_BYTES = 1 << 20 };
+
+int thread_start(pthread_t *t, const char *name, void *(*body)(void *), void *arg, struct fb_error *e)
+{
+    pthread_attr_t attr;
+    sigset_t all, before;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(t, &attr, body, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    if (rc != 0) {
+        error_set_errno(e, "feed", rc, "start the thread %s", name);
+        error_remedy(e, "lower threads=, or raise the limit of processes (ulimit -u)");
+        return FB_E_NOMEM;
+    }
+    pthread_setname_np(*t, name);
+    return 0;
+}
+
+static struct timespec as_timespec(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
+bool thread_join_or_leave(pthread_t t, uint64_t timeout_ns)
+{
+    struct timespec until = as_timespec(clock_now_ns() + timeout_ns);
+    if (pthread_clockjoin_np(t, NULL, CLOCK_MONOTONIC, &until) == 0)
+        return true;
+    pthread_detach(t);
+    return false;
+}
+
+void thread_cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+bool thread_cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, uint64_t deadline_ns)
+{
+    struct timespec until = as_timespec(deadline_ns);
+    return pthread_cond_timedwait(c, m, &until) != ETIMEDOUT;
+}

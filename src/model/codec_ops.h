@@ -1,0 +1,42 @@
+/* The shape of an image codec: bytes of a file -> RGB pixels of a region. One static const table per format, listed in codec/codec_list.c.
+ *
+ * Hooks are called by any worker, several at once, each with its own struct codec_state; none may block, print or keep pointers into
+ * `bytes` after returning. `bytes` is hostile.
+ */
+#ifndef FB_MODEL_CODEC_OPS_H
+#define FB_MODEL_CODEC_OPS_H
+
+#include <stdbool.h>
+
+#include "base/budget.h"
+#include "model/image.h"
+
+enum { CODEC_PROBE_BYTES = 16, CODEC_MAX = 16 };
+
+/* What one thread keeps between calls: memory within the budget, and one private pointer per codec (by its place in the list). */
+struct codec_state {
+    struct scratch scratch;        /* for the codec's rows and tables; content lost between calls */
+    void *own[CODEC_MAX];
+};
+
+struct codec_ops {
+    const char *name; /* "jpeg" */
+
+    /* MUST. Does the file look like ours? `bytes` holds its first min(n, CODEC_PROBE_BYTES) bytes; never fails. */
+    bool (*probe)(const uint8_t *bytes, size_t n);
+
+    /* MUST. Size and orientation from the header only: no pixels, no large allocation. Refuses sizes beyond the limits of image.h
+     * (FB_E_DATA, the size in the cause). `bytes` is the whole file, or a first part: then 1 means "more is needed". */
+    int (*header)(const uint8_t *bytes, size_t n, struct image_header *h, struct fb_error *e);
+
+    /* MUST. Decodes `r` (inside the header's size, not empty, before any orientation) to RGB into `out` (r's size), equal to the same
+     * pixels of a full decode by the pinned Pillow's convert("RGB"). On failure the content of `out` is undefined. A file that is cut off
+     * or damaged is FB_E_DATA with the byte offset where that is known. `own` is the codec's private pointer of the calling thread. */
+    int (*decode)(struct codec_state *s, void **own, const uint8_t *bytes, size_t n, const struct image_header *h, const struct region *r,
+                  const struct image *out, struct fb_error *e);
+
+    /* MAY. Frees what decode left in `own`. */
+    void (*close)(void **own);
+};
+
+#endif

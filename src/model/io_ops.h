@@ -1,0 +1,84 @@
+/* The shape of an io back-end: bytes of extents, many in flight. One static const table per back-end, listed in io/io_list.c.
+ *
+ * A request is the caller's memory from submit until `done` is called, exactly once, from the back-end's thread (or from submit itself).
+ * It asks for `length` bytes at `offset` of an object, or for the whole object (IO_WHOLE) whose size is expected to be `expected_size`.
+ */
+#ifndef FB_MODEL_IO_OPS_H
+#define FB_MODEL_IO_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+#define IO_WHOLE UINT64_MAX
+enum { IO_GREW = 1, IO_BLOCKED = 2 }; /* positive answers, see below */
+enum { IO_TAIL = 64 };                /* bytes after the data that a buffer must also have: for the size check and for wide loads */
+
+struct io_request {
+    /* in: constant while in flight */
+    int dir_fd;             /* the data set's root; `path` is relative to it or absolute */
+    const char *path;       /* NUL-terminated, outlives the request */
+    uint64_t offset;
+    uint64_t length;        /* or IO_WHOLE */
+    uint64_t expected_size; /* IO_WHOLE: what the catalog says; the file is read up to one byte more to notice growth */
+    uint8_t *buffer;        /* holds capacity bytes, at least length (or expected_size) + IO_TAIL */
+    size_t capacity;
+    void (*done)(struct io_request *r); /* MUST NOT block; may resubmit r */
+    void *owner;            /* the caller's */
+
+    /* out: valid in done, or after try_now */
+    int status;             /* 0: got bytes are there. IO_GREW: the object is object_size bytes now, give a larger buffer and resubmit.
+                             * Negative: FB_E_*, told in `error` (stage "read", errno) */
+    uint64_t got;
+    uint64_t object_size;   /* as seen while reading */
+    int64_t object_mtime_ns; /* 0: not known */
+    uint64_t submitted_ns, done_ns;
+    struct fb_error *error; /* the caller's record to fill on failure; may be NULL */
+
+    /* the back-end's own while in flight */
+    struct io_request *next;
+    uint64_t own[6];
+};
+
+struct io_figures {
+    uint64_t reads, bytes, failures;
+    uint64_t busy_ns;        /* sum over requests of done - submitted */
+    uint32_t in_flight, in_flight_peak;
+    uint32_t depth;          /* how many it takes at once */
+    uint32_t abandoned;      /* reads that could not be cancelled at close */
+};
+
+struct io;
+
+struct io_ops {
+    const char *name; /* "uring" */
+
+    /* MUST. Starts the back-end. `spec` is what follows the colon in "slow:latency_us=500", or "". `depth` is how many reads the caller wants
+     * in flight. Wrapping back-ends (slow, fault) open the one they wrap through io_open. FB_E_UNSUPPORTED: not on this machine; the cause
+     * says why. */
+    int (*open)(struct io **out, const char *spec, uint32_t depth, const struct log *log, struct fb_error *e);
+
+    /* MUST. Takes a request; never blocks: queues inside when the kernel's queue is full. Any thread. `more` says that another submit
+     * follows at once, so the system call may wait for that one. */
+    void (*submit)(struct io *io, struct io_request *r, bool more);
+
+    /* MAY. Reads on the caller's thread if that cannot block: 0 and r filled as in done (status, got, ...), without calling done; IO_BLOCKED
+     * when it would have to wait for a device (nothing happened); IO_GREW; or a failure. A missing hook means IO_BLOCKED always. */
+    int (*try_now)(struct io *io, struct io_request *r);
+
+    /* MUST. A copy of the counters. Any thread. */
+    void (*figures)(struct io *io, struct io_figures *f);
+
+    /* MUST. Cancels what is in flight and frees everything within timeout_ns. Requests cancelled in time get done with FB_E_STATE. Returns
+     * how many could not be: their requests and buffers are left to the stuck thread, which will not call done; the caller must leak them. */
+    uint32_t (*close)(struct io *io, uint64_t timeout_ns);
+};
+
+/* Each back-end's own struct begins with this. */
+struct io {
+    const struct io_ops *ops;
+};
+
+#endif
