@@ -1,0 +1,23 @@
+/* Finding the codec of a file by its first bytes, and decoding with it. */
+#ifndef FB_CODEC_CODEC_H
+#define FB_CODEC_CODEC_H
+
+#include "model/codec_ops.h"
+
+extern const struct codec_ops *const codec_list[]; /* NULL-terminated */
+
+/* The codec whose probe says yes, or NULL. */
+const struct codec_ops *codec_find(const uint8_t *bytes, size_t n);
+
+/* Reads the header of any known format: FB_E_DATA "not an image ..." when no codec knows it (says what it looks like: empty, text, HTML, ...). */
+int codec_header(const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec, struct fb_error *e);
+
+/* Decodes a region with the calling thread's state. */
+int codec_decode(struct codec_state *s, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct image_header *h,
+                 const struct region *r, const struct image *out, struct fb_error *e);
+
+/* The state of one thread; budget may be NULL. */
+void codec_state_init(struct codec_state *s, struct budget *budget);
+void codec_state_free(struct codec_state *s);
+
+#endif

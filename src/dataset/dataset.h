@@ -1,0 +1,33 @@
+/* From a location to a catalog. */
+#ifndef FB_DATASET_DATASET_H
+#define FB_DATASET_DATASET_H
+
+#include "base/log.h"
+#include "model/catalog.h"
+
+struct dataset_request {
+    const char *source;             /* folder, glob or manifest; or the root for `paths` */
+    const char *const *paths;       /* files given one by one; NULL otherwise */
+    uint64_t path_count;
+    const struct fb_column *columns;
+    int column_count;
+    const char *catalog_dir;        /* NULL: XDG's */
+    void (*progress)(void *ctx, const struct fb_progress *p);
+    int (*interrupted)(void *ctx);
+    void *ctx;
+    struct log log;
+};
+
+struct dataset {
+    struct catalog *catalog;
+    int root_fd;                    /* directory that object paths are relative to; AT_FDCWD never */
+    char *root;                     /* its path, for messages */
+    const char *kind;               /* "folder", "glob", "manifest", "list" */
+    bool is_fresh;                  /* scanned now, not found in the cache */
+};
+
+/* Finds the back-end, uses the kept catalog if nothing changed, else scans and keeps a new one. */
+int dataset_open(struct dataset *d, const struct dataset_request *r, struct fb_error *e);
+void dataset_close(struct dataset *d);
+
+#endif

@@ -1,0 +1,12 @@
+/* Opening an io back-end by name. */
+#ifndef FB_IO_IO_H
+#define FB_IO_IO_H
+
+#include "model/io_ops.h"
+
+extern const struct io_ops *const io_list[]; /* NULL-terminated, best first */
+
+/* spec: NULL or "auto" (uring if the kernel lets us, else pread, said once in the log), a name, or "name:options". */
+int io_open(struct io **out, const char *spec, uint32_t depth, const struct log *log, struct fb_error *e);
+
+#endif

@@ -1,0 +1,60 @@
+/* A pipeline: the user's list of transforms, compiled once, run once per sample by any number of threads.
+ *
+ * For each sample it is planned from the header alone (draws, sizes, which source region is needed), then run on the decoded region,
+ * straight into the sample's place. Pixels equal the pinned Pillow's (uint8) and torch's (normalised) for the same draws.
+ */
+#ifndef FB_TRANSFORM_PIPELINE_H
+#define FB_TRANSFORM_PIPELINE_H
+
+#include "base/budget.h"
+#include "base/rng.h"
+#include "model/draw.h"
+#include "model/image.h"
+#include "model/place.h"
+
+struct pipeline; /* immutable after open; shared by threads */
+
+/* spec: "random_resized_crop size=224,224 scale=0.08,1; random_horizontal_flip p=0.5; normalize mean=... std=..."; NULL or "": nothing.
+ * dtype 0: float32 if the spec normalises, else uint8. FB_E_USAGE names the transform and the option. */
+int pipeline_open(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e);
+void pipeline_close(struct pipeline *p);
+
+enum fb_dtype pipeline_dtype(const struct pipeline *p);
+enum fb_layout pipeline_layout(const struct pipeline *p);
+/* The size every sample comes out with, or false: it depends on the sample's own size. */
+bool pipeline_fixed_size(const struct pipeline *p, uint32_t *height, uint32_t *width);
+
+enum { PIPELINE_MAX_STEPS = 16 };
+struct step_plan { /* what one transform decided for one sample; meaning private to that transform */
+    uint32_t in_height, in_width, out_height, out_width;
+    struct region need; /* the part of its input that later steps need */
+    double value[8];
+};
+struct plan {
+    struct image_header header;
+    struct region region;            /* source pixels to decode, before orientation */
+    uint32_t out_height, out_width;
+    size_t scratch_bytes;            /* that pipeline_run will need, beside the decoded region itself */
+    struct draw draw;
+    struct step_plan step[PIPELINE_MAX_STEPS];
+};
+
+/* Draws everything random from `rng` and works out what to decode. FB_E_DATA: this image cannot go through (smaller than the crop, ...),
+ * with the sizes in the cause. */
+int pipeline_plan(const struct pipeline *p, const struct image_header *h, struct rng rng, struct plan *plan, struct fb_error *e);
+
+/* True when the decoded region is the result (nothing to do but lie there): the codec may decode straight into the place. */
+bool pipeline_is_identity(const struct pipeline *p, const struct plan *plan);
+
+/* Runs the plan on the decoded region (which it may overwrite) into `out`. scratch: the calling thread's. */
+int pipeline_run(const struct pipeline *p, const struct plan *plan, const struct image *decoded, const struct place *out,
+                 struct scratch *scratch, struct fb_error *e);
+
+/* The draws as JSON into out; returns the length wanted. */
+int pipeline_draw_json(const struct draw *d, char *out, size_t out_size);
+
+/* Pillow's Image.resize with antialiasing on packed pixels (channels 1, 3, 4): used by fb_resize_image. */
+int resize_image(const uint8_t *in, uint32_t height, uint32_t width, int channels, enum fb_filter filter, uint32_t out_height,
+                 uint32_t out_width, uint8_t *out, struct fb_error *e);
+
+#endif
