@@ -20,14 +20,18 @@ static void philox(const uint32_t key_in[2], const uint32_t counter[4], uint32_t
     out[3] = d;
 }
 
-uint64_t rng_mix(uint64_t key, uint64_t value)
+/* splitmix64's finaliser (Stafford's variant 13): a bijection in which every input bit reaches every output bit */
+static uint64_t finalise(uint64_t z)
 {
-    /* splitmix64's finaliser over a golden-ratio keyed sum */
-    uint64_t z = value + (key | 1) * 0x9E3779B97F4A7C15u;
-    z ^= key;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);
+}
+
+/* The key is scattered before the value joins it: with small keys and values alike, (0, 1) and (1, 2) must not meet. */
+uint64_t rng_mix(uint64_t key, uint64_t value)
+{
+    return finalise(finalise(key + 0x9E3779B97F4A7C15u) + value);
 }
 
 struct rng rng_stream(enum rng_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t position, uint32_t attempt)
