@@ -1,8 +1,8 @@
 /* Who takes which positions: the contract of ranks and batches.
  *
  * Global batch g of an epoch that (re)starts at position `start` holds positions [start + gB, start + (g+1)B), cut at n; rank r of w takes
- * [floor(rR/w), floor((r+1)R/w)) of its R positions. So the stream of global batches does not depend on w. A last global batch smaller than w
- * is filled up to w by repeats (positions >= n), or dropped with drop_last when it is smaller than B.
+ * [floor(rR/w), floor((r+1)R/w)) of its R positions. So the stream of global batches does not depend on w. A last global batch smaller than
+ * w is filled up to w by repeats (positions >= n), or dropped with drop_last when it is smaller than B.
  */
 #ifndef FB_ORDER_RANKS_H
 #define FB_ORDER_RANKS_H
@@ -26,6 +26,8 @@ struct batch_span {
     uint64_t end;   /* position after the whole global batch: what the state says, never above n */
 };
 
+/* FB_E_USAGE: no samples per batch, rank outside the world, or fewer samples in a global batch than ranks (some would get nothing). */
+int ranks_check(const struct rank_layout *l, struct fb_error *e);
 /* Batches from `start` on; the same on every rank. */
 uint64_t ranks_batch_count(const struct rank_layout *l, uint64_t start);
 /* Batch g counted from `start`. */
@@ -35,7 +37,11 @@ uint64_t ranks_largest(const struct rank_layout *l);
 
 /* Rank and world size from environment variables: torchrun (RANK, WORLD_SIZE), SLURM (SLURM_PROCID, SLURM_NTASKS), Open MPI
  * (OMPI_COMM_WORLD_RANK, _SIZE), MPICH/Intel (PMI_RANK, PMI_SIZE). None: 0 of 1. FB_E_USAGE: LOCAL_RANK without a rank, half of a pair,
- * not numbers, rank >= world, or two sources that disagree: the variables are named. `get` is getenv or a test's. */
+ * not numbers, rank >= world, or two sources that disagree: the variables are named. `get` is getenv or a test's.
+ *
+ * Two facts about launchers. torchrun sets TORCHELASTIC_RUN_ID; what srun or mpirun around it say is then about torchrun, not about us. A
+ * SLURM batch script that asked for no number of tasks has SLURM_PROCID=0 and no SLURM_NTASKS, an salloc shell the reverse: process 0, or one
+ * task, is then 0 of 1; and a SLURM world of one leaves the say to the others. Empty variables count as unset. */
 int ranks_from_environment(const char *(*get)(const char *name), int *rank, int *world, struct fb_error *e);
 
 #endif

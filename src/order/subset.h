@@ -24,7 +24,8 @@ struct subset {
     uint64_t fingerprint;    /* xxh3 over (n, keys, labels) of the selection; the catalog's own when everything is taken */
 };
 
-/* FB_E_NOT_FOUND: a class name that is not there (named, with the nearest one); FB_E_USAGE: an option out of range or an empty selection. */
+/* FB_E_NOT_FOUND: a class name that is not there (named, with the nearest one), or no such @FILE; FB_E_USAGE: an option out of range or an
+ * empty selection; FB_E_DATA: the catalog is damaged; FB_E_NOMEM. On failure *s is empty. */
 int subset_choose(struct subset *s, const struct catalog *c, const struct subset_request *r, struct fb_error *e);
 void subset_free(struct subset *s);
 
