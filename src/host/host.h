@@ -6,7 +6,7 @@
 
 /* Whole cores: min(affinity, ceil(cgroup quota)), at least 1. */
 int host_cores(void);
-/* The default number of CPU workers: host_cores, less one for the trainer when there are more than two. */
+/* The default number of CPU workers: host_cores divided by LOCAL_WORLD_SIZE, less one for the trainer when there are more than two. */
 int host_default_threads(void);
 /* Bytes that can still be used: min(MemAvailable, limit - usage of each cgroup above us; inactive file cache counts as free). */
 uint64_t host_memory_available(void);

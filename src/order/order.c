@@ -28,7 +28,7 @@ void order_init(struct order *o, uint64_t count, uint64_t seed, uint64_t epoch, 
         o->round_key[i] = rng_u64(&r);
 }
 
-/* splitmix64's finaliser without its last fold: only the upper bits of the result are used. The keys are random, so adding them is enough. */
+/* splitmix64's finaliser without its last fold: only the upper bits of the result are used. The keys are random: adding them is enough. */
 static inline uint64_t scatter(uint64_t key, uint64_t value)
 {
     uint64_t z = key + value;

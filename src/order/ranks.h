@@ -40,8 +40,8 @@ uint64_t ranks_largest(const struct rank_layout *l);
  * not numbers, rank >= world, or two sources that disagree: the variables are named. `get` is getenv or a test's.
  *
  * Two facts about launchers. torchrun sets TORCHELASTIC_RUN_ID; what srun or mpirun around it say is then about torchrun, not about us. A
- * SLURM batch script that asked for no number of tasks has SLURM_PROCID=0 and no SLURM_NTASKS, an salloc shell the reverse: process 0, or one
- * task, is then 0 of 1; and a SLURM world of one leaves the say to the others. Empty variables count as unset. */
+ * SLURM batch script that asked for no number of tasks has SLURM_PROCID=0 and no SLURM_NTASKS, an salloc shell the reverse: process 0, or
+ * one task, is then 0 of 1; and a SLURM world of one leaves the say to the others. Empty variables count as unset. */
 int ranks_from_environment(const char *(*get)(const char *name), int *rank, int *world, struct fb_error *e);
 
 #endif
