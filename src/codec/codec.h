@@ -9,10 +9,14 @@ extern const struct codec_ops *const codec_list[]; /* NULL-terminated */
 /* The codec whose probe says yes, or NULL. */
 const struct codec_ops *codec_find(const uint8_t *bytes, size_t n);
 
-/* Reads the header of any known format: FB_E_DATA "not an image ..." when no codec knows it (says what it looks like: empty, text, HTML, ...). */
+/* Reads the header of any known format from the whole file: FB_E_DATA "not an image ..." when no codec knows it (says what it looks like:
+ * empty, text, HTML, ...) or when the file ends inside its header. `codec` may be NULL. */
 int codec_header(const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec, struct fb_error *e);
 
-/* Decodes a region with the calling thread's state. */
+/* The same from a first part of the file: 1 when more of it is needed. */
+int codec_header_part(const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec, struct fb_error *e);
+
+/* Decodes a region with the calling thread's state. FB_E_USAGE: the region is not inside the image, or `out` has another size. */
 int codec_decode(struct codec_state *s, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct image_header *h,
                  const struct region *r, const struct image *out, struct fb_error *e);
 
