@@ -1,0 +1,240 @@
+"""Measures the engine against bare C loops and torch's DataLoader on the same files, and prints the ratios: the program behind `make bench`.
+
+    bench/run.py [--quick] [--rounds N] [--photos N] [--threads N] [--only SECTION...]
+
+Sides that are compared take turns within each round, so that a noisy neighbour hits all of them; figures are medians over the rounds. Every
+side reports how many samples came; a missing one stops the bench. The whole result goes to build/bench.json; nothing is sent anywhere.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMAND = str(ROOT / ".venv/bin/fullbore")
+FLOOR_IMAGE = str(ROOT / "build/bench/floor_image")
+FLOOR_IO = str(ROOT / "build/bench/floor_io")
+IMAGENET = "normalize mean=0.485,0.456,0.406 std=0.229,0.224,0.225"
+RRC = "random_resized_crop size=224,224; random_horizontal_flip p=0.5"
+SPEC = {"float32": f"{RRC}; {IMAGENET}", "uint8": RRC}
+BATCH = 64
+
+
+class Bench:
+    """One run: what was asked, what was measured, what is printed."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.photos = ROOT / ".cache" / f"photos-{options.photos}"
+        self.results: dict[str, object] = {}
+        self.rows: list[tuple[str, ...]] = []
+
+    def row(self, what: str, ours: str, other: str, ratio: str, wanted: str, how: str) -> None:
+        self.rows.append((what, ours, other, ratio, wanted, how))
+        print(f"  {what}: {ours} | {other} | {ratio} (wanted {wanted})", flush=True)
+
+    def save(self) -> None:
+        path = ROOT / "build/bench.json"
+        path.write_text(json.dumps(self.results, indent=1) + "\n")
+        print(f"\nall figures: {path.relative_to(ROOT)}")
+
+
+def run_json(command: list[str], env: dict[str, str] | None = None) -> dict:
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, cwd=ROOT)
+    if result.returncode:
+        raise SystemExit(f"bench: {shlex.join(command)}\nended with {result.returncode}: {result.stderr[-2000:]}")
+    return json.loads(result.stdout)
+
+
+def ours(folder: Path, *extra: str, dtype: str = "float32", threads: int = 2, transform: str = "rrc224", batch: int = BATCH,
+         env: dict[str, str] | None = None) -> dict:
+    return run_json([COMMAND, "bench", str(folder), "--transform", transform, "--batch-size", str(batch), "--dtype", dtype, "--threads",
+                     str(threads), *extra, "--json"], env)
+
+
+def median(records: list[dict], key: str) -> float:
+    return statistics.median(r[key] for r in records)
+
+
+def check_count(record: dict, expected: int, who: str) -> None:
+    if record["samples"] != expected:
+        raise SystemExit(f"bench: {who} delivered {record['samples']} samples, {expected} were due")
+
+
+# ------------------------------------------------------------------------------------------------------------------ sections
+
+def best_workers(b: Bench) -> int:
+    rates = {}
+    for workers in (1, 2, 3, 4):
+        rates[workers] = run_json([sys.executable, "bench/peers.py", str(b.photos), "--workers", str(workers), "--limit", "1000"])
+    b.results["peer_worker_sweep"] = rates
+    return max(rates, key=lambda w: rates[w]["samples_per_second"])
+
+
+def warm_round(b: Bench, dtype: str, workers: int) -> dict[str, dict]:
+    threads, count = b.options.threads, b.options.photos
+    floor = run_json([FLOOR_IMAGE, str(b.photos), str(threads), "1", str(BATCH), dtype, SPEC[dtype]])
+    engine = ours(b.photos, "--epochs", "2", dtype=dtype, threads=threads)
+    check_count(floor, count, "the floor")
+    check_count(engine, 2 * count, "fullbore")
+    sides = {"floor": floor, "ours": engine}
+    if workers:
+        sides["peer"] = run_json([sys.executable, "bench/peers.py", str(b.photos), "--workers", str(workers), "--dtype", dtype])
+        check_count(sides["peer"], count, "DataLoader")
+    return sides
+
+
+def warm(b: Bench) -> None:
+    """Warm cache, RandomResizedCrop(224) + flip: throughput and CPU against the floor and DataLoader."""
+    workers = best_workers(b)
+    for dtype in ("float32", "uint8"):
+        rounds = [warm_round(b, dtype, workers) for _ in range(b.options.rounds)]
+        b.results[f"warm_{dtype}"] = rounds
+        side = {name: [r[name] for r in rounds] for name in rounds[0]}
+        rate = {name: median(records, "samples_per_second") for name, records in side.items()}
+        cpu = {name: median(records, "cpu_seconds_per_1000_samples") for name, records in side.items()}
+        how = f"{b.options.threads} threads, batch {BATCH}, {b.options.photos} photos, {b.options.rounds} rounds"
+        b.row(f"{dtype}, img/s against the bare C loop", f"{rate['ours']:.0f}", f"{rate['floor']:.0f}", f"{rate['ours'] / rate['floor']:.3f}",
+              ">= 0.95", how)
+        b.row(f"{dtype}, CPU s per 1000 against the bare C loop", f"{cpu['ours']:.3f}", f"{cpu['floor']:.3f}",
+              f"{cpu['ours'] / cpu['floor']:.3f}", "<= 1.05", how)
+        b.row(f"{dtype}, img/s against DataLoader + Pillow", f"{rate['ours']:.0f}", f"{rate['peer']:.0f}",
+              f"{rate['ours'] / rate['peer']:.2f}", ">= 2.5", f"{how}; DataLoader at its best worker count, {workers}")
+        if dtype == "float32":
+            memory = {name: median(records, "rss_peak_bytes") / 2**20 for name, records in side.items()}
+            b.row("resident memory, MiB, against DataLoader + Pillow", f"{memory['ours']:.0f}", f"{memory['peer']:.0f}",
+                  f"{memory['ours'] / memory['peer']:.2f}", "-", how)
+
+
+def accelerator(b: Bench) -> None:
+    """An emulated accelerator that wants 0.9 and 0.5 of what the engine reaches."""
+    free = ours(b.photos, "--epochs", "2", threads=b.options.threads)
+    b.results["accelerator_free_run"] = free
+    for share, wanted in ((0.9, 0.95), (0.5, 0.99)):
+        step_ms = BATCH / (share * free["samples_per_second"]) * 1000
+        records = [ours(b.photos, "--epochs", "3", "--step-ms", f"{step_ms:.3f}", threads=b.options.threads)
+                   for _ in range(b.options.rounds)]
+        b.results[f"accelerator_{share}"] = records
+        how = f"--step-ms {step_ms:.1f}, batch {BATCH}, {b.options.threads} threads, 3 epochs, {b.options.rounds} rounds"
+        busy = median(records, "accelerator_utilization_ratio")
+        b.row(f"accelerator wanting {share} of the rate: busy", f"{busy:.4f}", "-", f"{busy:.3f}", f">= {wanted}", how)
+        gap = median(records, "epoch_gap_seconds") / (step_ms / 1000)
+        b.row(f"accelerator wanting {share} of the rate: epoch gap in steps", f"{gap:.2f}", "-", f"{gap:.2f}", "<= 1.5", how)
+
+
+def link_many(b: Bench, count: int) -> Path:
+    """A folder of `count` files: hard links to the photographs, a thousand to a class."""
+    folder = ROOT / ".cache" / f"links-{count}"
+    if (folder / ".made").exists():
+        return folder
+    photos = sorted(b.photos.glob("*/*.jpg"))
+    for i in range(count):
+        target = folder / f"class{i // 1000:04d}"
+        if i % 1000 == 0:
+            target.mkdir(parents=True, exist_ok=True)
+        link = target / f"{i:07d}.jpg"
+        if not link.exists():
+            os.link(photos[i % len(photos)], link)
+    (folder / ".made").write_text("")
+    return folder
+
+
+def first_batch(b: Bench) -> None:
+    """Time to the first batch of an indexed folder of 100,000 files."""
+    folder = link_many(b, 100_000)
+    run_json([COMMAND, "info", str(folder), "--json"])
+    records = [ours(folder, "--max-batches", "4", threads=b.options.threads) for _ in range(b.options.rounds)]
+    b.results["first_batch"] = records
+    seconds = median(records, "time_to_first_batch_seconds")
+    b.row("first batch of an indexed folder of 100,000 files, s", f"{seconds:.3f}", "-", f"{seconds:.3f}", "<= 0.3",
+          f"batch {BATCH}, {b.options.threads} threads")
+
+
+def small_memory(b: Bench) -> None:
+    """uint8, batch 64, in 64 MiB: what is accounted stays inside."""
+    record = ours(b.photos, "--memory", "64MiB", "--epochs", "2", dtype="uint8", threads=b.options.threads)
+    b.results["small_memory"] = record
+    peak = record["budget_peak_bytes"] / 2**20
+    b.row("accounted memory with --memory 64MiB, MiB", f"{peak:.1f}", "64", f"{peak / 64:.2f}", "<= 1", f"uint8, batch {BATCH}")
+    b.row("img/s in 64 MiB", f"{record['samples_per_second']:.0f}", "-", "-", "-", f"uint8, batch {BATCH}")
+
+
+def cold(b: Bench) -> None:
+    """Files dropped from the page cache before each epoch: against bare loops at their best depth."""
+    threads, count = b.options.threads, b.options.photos
+    for name, depths, env in (("uring", (8, 32, 64, 128), {}), ("pread", (2, 4, 8, 16, 32, 64), {"FULLBORE_IO": "pread"})):
+        sweep = {d: run_json([FLOOR_IO, str(b.photos), name, str(threads), str(d), "float32", SPEC["float32"]]) for d in depths}
+        best = max(sweep, key=lambda d: sweep[d]["samples_per_second"])
+        pairs = []
+        for _ in range(b.options.rounds):
+            floor = run_json([FLOOR_IO, str(b.photos), name, str(threads), str(best), "float32", SPEC["float32"]])
+            engine = ours(b.photos, "--cold", "--epochs", "1", threads=threads, env=env)
+            check_count(floor, count, "the floor")
+            check_count(engine, count, "fullbore")
+            pairs.append({"floor": floor, "ours": engine})
+        b.results[f"cold_{name}"] = {"sweep": sweep, "best_depth": best, "rounds": pairs}
+        rate = {side: statistics.median(p[side]["samples_per_second"] for p in pairs) for side in ("floor", "ours")}
+        refused = "io_uring" if name == "uring" else "io_uring refused, pread"
+        b.row(f"cold, {refused}: img/s against the bare loop at depth {best}", f"{rate['ours']:.0f}", f"{rate['floor']:.0f}",
+              f"{rate['ours'] / rate['floor']:.3f}", ">= 0.9", f"float32, batch {BATCH}, {threads} threads, {b.options.rounds} rounds")
+
+
+def overhead(b: Bench) -> None:
+    """The engine's own cost per sample: null back-end, no decoding."""
+    records = {}
+    for threads in (1, 2, 8, 64):
+        records[threads] = ours(b.photos, "--epochs", "4", threads=threads, dtype="uint8", env={"FULLBORE_IO": "null"})
+    b.results["overhead"] = records
+    base = records[1]["samples_per_second"]
+    for threads, record in records.items():
+        b.row(f"null back-end, {threads} threads: samples/s", f"{record['samples_per_second']:.0f}", "-",
+              f"{record['samples_per_second'] / base:.2f} of 1 thread", "no collapse",
+              f"{record['cpu_seconds_per_1000_samples'] * 1000:.1f} us CPU per sample")
+
+
+SECTIONS = {"warm": warm, "accelerator": accelerator, "first_batch": first_batch, "small_memory": small_memory, "cold": cold, "overhead": overhead}
+
+
+def print_table(b: Bench) -> None:
+    print("\n| what | fullbore | other side | ratio | wanted | how |\n|---|---|---|---|---|---|")
+    for row in b.rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measures the engine against bare C loops and torch's DataLoader.")
+    parser.add_argument("--quick", action="store_true", help="1,000 photos and one round: minutes become seconds, figures become rough")
+    parser.add_argument("--rounds", type=int, help="default 5; with --quick 1")
+    parser.add_argument("--photos", type=int, help="default 4000; with --quick 1000")
+    parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
+    parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
+    options = parser.parse_args()
+    options.rounds = options.rounds or (1 if options.quick else 5)
+    options.photos = options.photos or (1000 if options.quick else 4000)
+
+    b = Bench(options)
+    subprocess.run([sys.executable, "tools/make_photos.py", str(b.photos), "--count", str(options.photos)], cwd=ROOT, check=True)
+    b.results["machine"] = {"cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), "cpu": cpu_name()}
+    for name in options.only:
+        print(f"{name}: {SECTIONS[name].__doc__}", flush=True)
+        SECTIONS[name](b)
+    print_table(b)
+    b.save()
+    return 0
+
+
+def cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
