@@ -1,0 +1,56 @@
+"""fullbore feeds training loops.
+
+>>> import fullbore as fb
+>>> loader = fb.Loader("photos", batch_size=4, shuffle=True, seed=0, framework="numpy",
+...                    transforms=[fb.RandomResizedCrop(32), fb.RandomHorizontalFlip(), fb.Normalize.imagenet()])
+>>> for images, labels in loader:
+...     pass                       # train(images, labels)
+>>> images.shape
+(4, 3, 32, 32)
+"""
+
+from __future__ import annotations
+
+from . import ops
+from ._fullbore import version as _version
+from .batch import Batch
+from .errors import BudgetError, Error, SampleError
+from .loader import Loader
+from .transforms import (
+    CenterCrop,
+    ColorJitter,
+    Grayscale,
+    Normalize,
+    Pad,
+    RandomCrop,
+    RandomGrayscale,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+    Transform,
+)
+
+__version__ = _version()
+
+__all__ = [
+    "Batch",
+    "BudgetError",
+    "CenterCrop",
+    "ColorJitter",
+    "Error",
+    "Grayscale",
+    "Loader",
+    "Normalize",
+    "Pad",
+    "RandomCrop",
+    "RandomGrayscale",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+    "SampleError",
+    "Transform",
+    "__version__",
+    "ops",
+]

@@ -1,0 +1,283 @@
+"""A loader's arguments -> the plain values that the engine takes. What is wrong is said with the argument's name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _fullbore
+from .errors import Error, UsageError
+from .transforms import Transform
+
+_LAYOUTS = {"NCHW": 0, "NHWC": 1, "channels_last": 2}
+_ON_ERROR = {"raise": 0, "skip": 1}
+_DTYPES = ("uint8", "float16", "bfloat16", "float32")
+
+# Arguments whose part of the engine comes later, with the value that means "not used".
+_LATER: dict[str, Any] = {
+    "fields": None, "sample": "auto", "collate": None, "batch_map": None, "sampler": None, "window": None, "cache_dir": None,
+    "cache_limit": None, "cache_ram": None, "preload": False, "pin_memory": False, "device": None,
+}
+
+
+def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments of ``Loader``, by name -> the options of fullbore.h, by name."""
+    a = dict(arguments)
+    _refuse_later(a)
+    return {
+        **_what(a["source"], a["labels"]),
+        **_which(a),
+        **_order(a),
+        "transforms": _transforms(a["transforms"]),
+        "dtype": _dtype(a["dtype"]),
+        "layout": _choice("layout", a["layout"], _LAYOUTS),
+        "exif": _flag("exif", a["exif"]),
+        "threads": 0 if a["threads"] is None else _whole("threads", a["threads"], 1, 4096),
+        "memory": 0 if a["memory"] is None else _bytes("memory", a["memory"]),
+        "on_error": _choice("on_error", a["on_error"], _ON_ERROR),
+        "max_errors": _max_errors(a["max_errors"], a["on_error"]),
+        **({"io": os.fsencode(os.environ["FULLBORE_IO"])} if os.environ.get("FULLBORE_IO") else {}),
+    }
+
+
+def _refuse_later(a: dict[str, Any]) -> None:
+    for name, unused in _LATER.items():
+        if a[name] is not unused and a[name] != unused:
+            raise Error(f"{name}= is not built yet in this version")
+    if isinstance(a["shuffle"], str):
+        if a["shuffle"] == "window":
+            raise Error('shuffle="window" is not built yet in this version')
+        raise _wrong("shuffle", a["shuffle"], "True or False")
+
+
+# ---- what
+
+
+def _what(source: Any, labels: Any) -> dict[str, Any]:
+    if isinstance(source, (str, bytes, os.PathLike)):
+        if labels is not None:
+            raise UsageError("labels= goes with a list of paths; a folder or manifest has its own",
+                             remedy="give the paths as a list, or leave labels= out")
+        return {"source": _path("source", source)}
+    if not isinstance(source, Sequence) and not isinstance(source, np.ndarray):
+        raise _wrong("source", source, "a path or a list of paths")
+    paths = [_path("source", path) for path in source]
+    if not paths:
+        raise UsageError("source is an empty list")
+    return {"paths": paths, "columns": _columns(labels, len(paths))}
+
+
+def _path(name: str, path: Any) -> bytes:
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise _wrong(name, path, "a path")
+    encoded = os.fsencode(path)
+    if not encoded or b"\0" in encoded:
+        raise _wrong(name, path, "a path")
+    return encoded
+
+
+def _columns(labels: Any, count: int) -> list[tuple[bytes, int, int, np.ndarray[Any, Any]]]:
+    if labels is None:
+        return []
+    if isinstance(labels, Mapping):
+        return [_column(name, values, count) for name, values in labels.items()]
+    if isinstance(labels, (np.ndarray, Sequence)) and not isinstance(labels, (str, bytes)) or hasattr(labels, "__array__"):
+        return [_column("label", labels, count)]
+    raise _wrong("labels", labels, "an array, a list of numbers, or a dict of them by name")
+
+
+def _column(name: Any, values: Any, count: int) -> tuple[bytes, int, int, np.ndarray[Any, Any]]:
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"labels= has a name that is {name!r}, not text")
+    array = np.ascontiguousarray(values)
+    code = _fullbore.dtype_code(array.dtype.name)
+    if code == 0:
+        raise UsageError(f"labels= holds {array.dtype}, not numbers", remedy="number the classes: numpy.unique(names, return_inverse=True)")
+    if array.ndim not in (1, 2) or 0 in array.shape[1:]:
+        raise UsageError(f"labels= has the shape {array.shape}, not one number or one vector per path")
+    if len(array) != count:
+        raise UsageError(f"labels= has {len(array)} rows for {count} paths")
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return name.encode(), code, array.shape[1] if array.ndim == 2 else 0, native
+
+
+# ---- which of it
+
+
+def _which(a: dict[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {"class_seed": _whole("class_seed", a["class_seed"], 0, 2**64 - 1)}
+    if a["classes"] is not None:
+        values |= _classes(a["classes"])
+    if a["per_class"] is not None:
+        values["per_class"] = _whole("per_class", a["per_class"], 1)
+    if a["fraction"] is not None:
+        values["fraction"] = _share("fraction", a["fraction"], 1.0)
+    if a["indices"] is not None:
+        values["indices"] = _indices(a["indices"])
+    if a["split"] is not None:
+        values |= _split(a["split"])
+    return values
+
+
+def _classes(classes: Any) -> dict[str, Any]:
+    number = _as_int(classes)
+    if number is not None:
+        return {"class_count": _whole("classes", number, 1)}
+    if isinstance(classes, (str, os.PathLike)):
+        path = Path(classes)
+        if isinstance(classes, str) and not path.is_file():
+            raise UsageError(f"classes= is {classes!r}, and there is no such file of names", remedy="names go in a list: classes=[...]")
+        return {"classes": b"@" + _path("classes", path)}
+    if not isinstance(classes, (Sequence, np.ndarray, set, frozenset)) or isinstance(classes, bytes):
+        raise _wrong("classes", classes, "a number, a list of names, or a file with one name per line")
+    names = [os.fsencode(str(name)) for name in classes]
+    if not names or any(not name or b"\n" in name or b"\0" in name for name in names) or names[0].startswith(b"@"):
+        raise _wrong("classes", classes, "a list of names")
+    return {"classes": b"\n".join(names)}
+
+
+def _indices(indices: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(indices)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0 or array.min() < 0:
+        raise UsageError("indices= is not a list of positions (whole numbers from 0 up)",
+                         remedy="numpy.flatnonzero turns a mask into positions" if array.dtype.kind == "b" else "")
+    return np.ascontiguousarray(array, dtype=np.uint64)
+
+
+def _split(split: Any) -> dict[str, Any]:
+    if not isinstance(split, (tuple, list)) or len(split) != 2 or split[0] not in ("train", "val"):
+        raise UsageError(f"split= is {split!r}", remedy='split=("train", 0.85) takes 85 %, split=("val", 0.85) what that leaves')
+    return {"split": split[0].encode(), "split_share": _share("split", split[1], 1.0, is_open=True)}
+
+
+# ---- in which order
+
+
+def _order(a: dict[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "batch_size": _whole("batch_size", a["batch_size"], 1, 2**31 - 1),
+        "shuffle": _flag("shuffle", a["shuffle"]),
+        "seed": _whole("seed", a["seed"], 0, 2**64 - 1),
+        "drop_last": _flag("drop_last", a["drop_last"]),
+        **_ranks(a["rank"], a["world_size"]),
+    }
+    if a["global_batch_size"] is not None:
+        values["global_batch_size"] = _whole("global_batch_size", a["global_batch_size"], 1, 2**31 - 1)
+    if a["weights"] is not None:
+        values["weights"] = _weights(a["weights"])
+    return values
+
+
+def _ranks(rank: Any, world_size: Any) -> dict[str, int]:
+    if rank is None and world_size is None:
+        return {"rank": -1, "world_size": -1}
+    if rank is None or world_size is None:
+        raise UsageError("rank= and world_size= go together")
+    world = _whole("world_size", world_size, 1, 2**31 - 1)
+    return {"rank": _whole("rank", rank, 0, world - 1), "world_size": world}
+
+
+def _weights(weights: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(weights)
+    if array.ndim != 1 or array.dtype.kind not in "iufb" or array.size == 0:
+        raise UsageError("weights= is not a list of numbers, one for each sample")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+# ---- into what
+
+
+def _transforms(transforms: Any) -> bytes:
+    steps = [transforms] if isinstance(transforms, Transform) else transforms
+    if not isinstance(steps, Sequence) or isinstance(steps, (str, bytes)):
+        raise _wrong("transforms", transforms, "a list of transforms")
+    for step in steps:
+        if not isinstance(step, Transform):
+            raise UsageError(f"transforms= holds {step!r}, which is not one of fullbore's transforms",
+                             remedy="fullbore has torchvision's names: fullbore.RandomResizedCrop(224) and so on")
+    return "; ".join(step.spec for step in steps).encode()
+
+
+def _dtype(dtype: Any) -> int:
+    if dtype is None:
+        return 0
+    name = dtype if isinstance(dtype, str) else str(dtype).removeprefix("torch.")
+    if name not in _DTYPES:
+        try:
+            name = np.dtype(dtype).name
+        except TypeError:
+            pass
+    if name not in _DTYPES:
+        raise _wrong("dtype", dtype, f"one of {', '.join(_DTYPES)}")
+    return _fullbore.dtype_code(name)
+
+
+def _bytes(name: str, size: Any) -> int:
+    if isinstance(size, str):
+        try:
+            return _fullbore.parse_size(size)
+        except ValueError:
+            raise _wrong(name, size, 'a size such as "2GiB" or a number of bytes') from None
+    return _whole(name, size, 1, 2**63 - 1)
+
+
+def _max_errors(max_errors: Any, on_error: Any) -> int:
+    if max_errors is None:
+        return -1
+    if on_error != "skip":
+        raise UsageError('max_errors= goes with on_error="skip"')
+    return _whole("max_errors", max_errors, 0)
+
+
+# ---- single values
+
+
+def _wrong(name: str, value: Any, wanted: str) -> UsageError:
+    return UsageError(f"{name}= is {_short(value)}, not {wanted}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _as_int(value: Any) -> int | None:
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        return None
+    try:
+        return int(value.__index__())
+    except TypeError:  # an array
+        return None
+
+
+def _whole(name: str, value: Any, low: int, high: int = 2**63 - 1) -> int:
+    number = _as_int(value)
+    if number is None or not low <= number <= high:
+        raise _wrong(name, value, f"a whole number from {low} up" if high >= 2**31 - 1 else f"a whole number from {low} to {high}")
+    return number
+
+
+def _share(name: str, value: Any, high: float, *, is_open: bool = False) -> float:
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if not 0.0 < share <= high or is_open and share == high:
+        raise _wrong(name, value, "a share between 0 and 1")
+    return share
+
+
+def _flag(name: str, value: Any) -> int:
+    if not isinstance(value, (bool, np.bool_)):
+        raise _wrong(name, value, "True or False")
+    return int(value)
+
+
+def _choice(name: str, value: Any, choices: Mapping[str, int]) -> int:
+    if not isinstance(value, str) or value not in choices:
+        raise _wrong(name, value, " or ".join(repr(choice) for choice in choices))
+    return choices[value]

@@ -1,0 +1,50 @@
+"""What the engine says while it works: lines to ``logging``, progress to a terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+_logger = logging.getLogger("fullbore")
+
+
+def say(level: int, line: str) -> None:
+    """One line of the engine's log."""
+    if not sys.is_finalizing():
+        _logger.log(_LEVELS[min(level, len(_LEVELS) - 1)], "%s", line)
+
+
+class Progress:
+    """One line on a terminal, rewritten while a new source is scanned, gone afterwards.
+
+    >>> import io
+    >>> terminal = io.StringIO()
+    >>> progress = Progress(terminal)
+    >>> progress("scanning", 1200, 0); progress("scanning", 3000, 12000); progress.end()
+    >>> terminal.getvalue().split("\\r")[:3]
+    ['', '\\x1b[Kfullbore: scanning 1,200', '\\x1b[Kfullbore: scanning 3,000 of 12,000 (25 %)']
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._is_shown = False
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        share = f" of {total:,} ({100 * done // total} %)" if total else ""
+        self._terminal.write(f"\r\x1b[Kfullbore: {what} {done:,}{share}")
+        self._terminal.flush()
+        self._is_shown = True
+
+    def end(self) -> None:
+        """Wipes the line."""
+        if self._is_shown:
+            self._terminal.write("\r\x1b[K")
+            self._terminal.flush()
+
+
+def progress_line() -> Progress | None:
+    """On a terminal only."""
+    terminal = sys.stderr
+    return Progress(terminal) if terminal is not None and terminal.isatty() else None

@@ -1,0 +1,121 @@
+"""What a loader yields."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+
+from .errors import Error, UsageError
+
+if TYPE_CHECKING:
+    from ._fullbore import _Array, _Batch
+
+Framework = Literal["auto", "torch", "numpy"]
+Converter = Callable[["_Array"], Any]
+
+
+class Draws(Sequence[dict[str, Any]]):
+    """The random parameters of each sample of a batch, made when asked for."""
+
+    def __init__(self, core: _Batch) -> None:
+        self._core = core
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    @overload
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(len(self))[place]]
+        draw: dict[str, Any] = json.loads(self._core.draw(range(len(self))[place]))
+        return draw
+
+
+class Batch(tuple[Any, ...]):
+    """The arrays of a batch, ``images, labels = batch``, in the engine's own memory: never copied, and never changed while anything refers to
+    it. Beside the arrays it knows where they came from.
+    """
+
+    _core: _Batch
+
+    @classmethod
+    def _of(cls, core: _Batch, convert: Converter) -> Batch:
+        batch = cls(convert(array) for array in core.arrays())
+        batch._core = core
+        return batch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)  # what goes to another process is the arrays
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each array: ``("image", "label")``, or the manifest's columns."""
+        return tuple(array.name for array in self._core.arrays())
+
+    @cached_property
+    def sample_keys(self) -> list[str]:
+        """Each sample's path, relative to the source."""
+        return self._core.keys()
+
+    @cached_property
+    def samples(self) -> list[int]:
+        """Each sample's index in the data set's full catalog."""
+        return self._core.samples()
+
+    @cached_property
+    def repeats(self) -> list[bool]:
+        """True for samples that only fill up a last batch with fewer samples than ranks."""
+        return self._core.repeats()
+
+    @property
+    def draws(self) -> Draws:
+        """What was drawn at random for each sample: ``batch.draws[0]["top"]`` and so on, in pixels of the source image."""
+        return Draws(self._core)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The loader's state after this batch: what ``load_state_dict`` takes to go on with the next one."""
+        state: dict[str, Any] = json.loads(self._core.state())
+        return state
+
+
+@functools.cache
+def _bfloat16() -> np.dtype[Any]:
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise Error("numpy has no bfloat16", stage="batch",
+                    remedy='install ml_dtypes, import torch, or use dtype="float16" or "float32"') from None
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
+
+
+def to_numpy(array: _Array) -> Any:
+    """A numpy array over the same memory."""
+    result = np.asarray(array)
+    return result.view(_bfloat16()) if array.dtype == "bfloat16" else result
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise UsageError('framework="torch", but torch is not installed', remedy='install torch, or use framework="numpy"') from None
+    return torch
+
+
+def converter(framework: Framework) -> Converter:
+    """How to show an array of a batch: as a torch tensor if torch is wanted, or loaded and not unwanted; else as a numpy array."""
+    if framework == "torch":
+        return _torch().from_dlpack  # type: ignore[no-any-return]
+    from_dlpack = getattr(sys.modules.get("torch"), "from_dlpack", None)  # None: half imported
+    return from_dlpack if framework == "auto" and from_dlpack is not None else to_numpy

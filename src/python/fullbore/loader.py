@@ -1,0 +1,296 @@
+"""The loader: a data set in, batches out."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy.typing as npt
+
+from . import _fullbore
+from ._arguments import plain_values
+from ._talk import progress_line, say
+from .batch import Batch, Converter, Framework, converter
+from .errors import Error, UsageError
+from .transforms import Transform
+
+Path = str | bytes | os.PathLike[str]
+NEXT_EPOCH = -1
+FROM_ENVIRONMENT = (-1, -1)
+
+_open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+class Loader:
+    """Feeds a training loop: reads, decodes, transforms and batches images, so that the next batch is ready when it is asked for.
+
+    ``source`` is a folder (class = first directory), a glob, a manifest (``.csv``, ``.tsv``, ``.jsonl``), or a list of paths with ``labels``.
+
+    >>> loader = Loader("photos", batch_size=4, shuffle=True, transforms=[RandomResizedCrop(32), Normalize.imagenet()], framework="numpy")
+    >>> len(loader), loader.classes
+    (3, ['cat', 'dog'])
+    >>> for images, labels in loader:
+    ...     print(images.shape, images.dtype, labels.dtype)
+    (4, 3, 32, 32) float32 int64
+    (4, 3, 32, 32) float32 int64
+    (4, 3, 32, 32) float32 int64
+    >>> loader.close()
+
+    Batches are torch tensors if torch is imported, else numpy arrays; in both cases in the engine's memory, without a copy. See
+    ``docs/python.md`` for every argument.
+    """
+
+    def __init__(
+        self,
+        source: Path | Sequence[Path],
+        *,
+        batch_size: int = 1,
+        global_batch_size: int | None = None,
+        shuffle: bool | Literal["window"] = False,
+        window: int | None = None,
+        seed: int = 0,
+        drop_last: bool = False,
+        transforms: Sequence[Transform] | Transform = (),
+        fields: Sequence[str] | None = None,
+        sample: Literal["auto", "row", "file"] = "auto",
+        labels: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None,
+        collate: Any = None,
+        batch_map: Callable[..., Any] | None = None,
+        classes: int | Sequence[str] | Path | None = None,
+        class_seed: int = 0,
+        per_class: int | None = None,
+        fraction: float | None = None,
+        indices: npt.ArrayLike | None = None,
+        split: tuple[Literal["train", "val"], float] | None = None,
+        weights: npt.ArrayLike | None = None,
+        sampler: Any = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        threads: int | None = None,
+        memory: int | str | None = None,
+        cache_dir: Path | None = None,
+        cache_limit: int | str | None = None,
+        cache_ram: int | str | None = None,
+        preload: bool = False,
+        dtype: Any = None,
+        layout: Literal["NCHW", "NHWC", "channels_last"] = "NCHW",
+        exif: bool = False,
+        on_error: Literal["raise", "skip"] = "raise",
+        max_errors: int | None = None,
+        framework: Framework = "auto",
+        pin_memory: bool = False,
+        device: Any = None,
+    ) -> None:
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        if framework not in ("auto", "torch", "numpy"):
+            raise UsageError(f"framework= is {framework!r}, not 'auto', 'torch' or 'numpy'")
+        values = plain_values(self._arguments)
+        if framework == "torch":
+            converter(framework)  # says now that torch is missing
+        self._core = _open(values)
+        self._is_ranked = False
+        self._epoch: int = NEXT_EPOCH
+        self._iterator: Callable[[], _Epoch | None] = _nothing
+        _open_loaders.add(self)
+
+    # ---- iterating
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Starts the next epoch, or the one that ``set_epoch`` named; after ``load_state_dict``, continues there."""
+        running = self._iterator()
+        if running is not None and not running.is_over:
+            raise Error("this loader is being iterated over already", stage="feed",
+                        remedy="finish that loop, or delete its iterator; for two loops at once open two loaders")
+        self._resolve_rank()
+        self._core.start_epoch(self._epoch)
+        self._epoch = NEXT_EPOCH
+        epoch = _Epoch(self, self._core, converter(self._arguments["framework"]))
+        self._iterator = weakref.ref(epoch)
+        return epoch
+
+    def __len__(self) -> int:
+        """Batches per epoch on this rank."""
+        self._resolve_rank()
+        return self._core.ranks()[0]
+
+    def set_epoch(self, epoch: int) -> None:
+        """The number of the epoch that the next ``iter()`` starts: the same seed and epoch give the same batches."""
+        if isinstance(epoch, bool) or not hasattr(epoch, "__index__") or epoch.__index__() < 0:
+            raise UsageError(f"set_epoch({epoch!r}): not a whole number from 0 up")
+        self._epoch = epoch.__index__()
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the run is, after the last batch taken: small, JSON, the same on all ranks.
+
+        >>> loader = Loader("photos", batch_size=5, shuffle=True, framework="numpy")
+        >>> for batch in loader:
+        ...     break
+        >>> state = loader.state_dict()
+        >>> state["epoch"], state["position"]
+        (0, 5)
+        >>> later = Loader("photos", batch_size=5, shuffle=True, framework="numpy")
+        >>> later.load_state_dict(state)
+        >>> sum(len(labels) for images, labels in later)
+        7
+        """
+        self._resolve_rank()
+        state: dict[str, Any] = json.loads(self._core.save_state())
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any] | str) -> None:
+        """The next ``iter()`` continues after the batch that ``state`` was saved at, at any world size, thread count or machine."""
+        self._resolve_rank()
+        self._core.load_state(state if isinstance(state, str) else json.dumps(dict(state)))
+        self._epoch = NEXT_EPOCH
+        running = self._iterator()
+        if running is not None:
+            running.abandon()
+
+    # ---- what there is
+
+    @property
+    def batch_size(self) -> int:
+        """As it was given: per rank."""
+        return int(self._arguments["batch_size"])
+
+    @property
+    def sample_count(self) -> int:
+        """Samples of an epoch, over all ranks."""
+        return self._core.counts()[0]
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes; a label is an index into it. Empty when the source has no classes."""
+        return self._core.classes()
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class."""
+        return {name: label for label, name in enumerate(self.classes)}
+
+    @property
+    def fingerprint(self) -> str:
+        """What was selected, as 16 hex digits over keys and labels: equal wherever the data set lies."""
+        return f"{self._core.counts()[1]:016x}"
+
+    @property
+    def rank(self) -> int:
+        """This process's place in the world."""
+        self._resolve_rank()
+        return self._core.ranks()[1]
+
+    @property
+    def world_size(self) -> int:
+        """How many processes share the epoch."""
+        self._resolve_rank()
+        return self._core.ranks()[2]
+
+    def stats(self) -> dict[str, Any]:
+        """What the loader has done since it was opened; see ``docs/statistics.md``. Any thread may ask at any time."""
+        stats: dict[str, Any] = json.loads(self._core.stats())
+        return stats
+
+    # ---- the end
+
+    @property
+    def closed(self) -> bool:
+        """True after ``close``."""
+        return self._core.closed
+
+    def close(self) -> None:
+        """Stops all threads and frees all memory but that of batches still held. Closing twice is fine."""
+        self._core.close()
+        _open_loaders.discard(self)
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        source = self._arguments["source"]
+        shown = repr(os.fspath(source)) if isinstance(source, (str, bytes, os.PathLike)) else f"<{len(source)} paths>"
+        given = [f"{name}={self._arguments[name]!r}" for name in ("batch_size", "shuffle", "seed") if self._arguments[name]]
+        try:
+            state = f"{self.sample_count:,} samples" + (f", {len(self):,} batches" if self._is_ranked else "")
+        except Error:
+            state = "closed" if self._core.closed else "of another process"
+        return f"<Loader({', '.join([shown, *given])}): {state}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._arguments,)
+
+    def _resolve_rank(self) -> None:
+        """Rank and world size, once, as late as possible: the arguments, else torch.distributed, else the environment (the engine's job)."""
+        if self._is_ranked:
+            return
+        rank, world_size = self._arguments["rank"], self._arguments["world_size"]
+        distributed = sys.modules.get("torch.distributed")
+        if rank is None and distributed is not None and distributed.is_available() and distributed.is_initialized():
+            rank, world_size = distributed.get_rank(), distributed.get_world_size()
+        self._core.set_rank(*(FROM_ENVIRONMENT if rank is None else (rank, world_size)))
+        self._is_ranked = True
+
+
+class _Epoch(Iterator[Batch]):
+    """A running epoch. It keeps its loader alive; the loader does not keep it, so a loop that is left early ends the epoch at once."""
+
+    def __init__(self, loader: Loader, core: _fullbore._Loader, convert: Converter) -> None:
+        self._loader = loader
+        self._core = core
+        self._convert = convert
+        self.is_over = False
+        self._is_abandoned = False
+
+    def __next__(self) -> Batch:
+        if self._is_abandoned:
+            raise Error("this iterator was ended by load_state_dict", stage="feed", remedy="take a new one: iter(loader)")
+        if self.is_over:
+            raise StopIteration
+        try:
+            core = self._core.next()
+        except Error:
+            self.is_over = not self._core.closed  # a closed loader says so every time
+            raise
+        if core is None:
+            self.is_over = True
+            raise StopIteration
+        return Batch._of(core, self._convert)
+
+    def abandon(self) -> None:
+        """The loader moved on to somewhere else."""
+        self._is_abandoned = not self.is_over
+        self.is_over = True
+
+
+def _nothing() -> None:
+    return None
+
+
+def _open(values: dict[str, Any]) -> _fullbore._Loader:
+    progress = progress_line()
+    try:
+        return _fullbore._Loader(values, say, progress)
+    finally:
+        if progress is not None:
+            progress.end()
+
+
+def _reopen(arguments: dict[str, Any]) -> Loader:
+    return Loader(**arguments)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Before the interpreter ends, while everything still works."""
+    for loader in list(_open_loaders):
+        loader.close()

@@ -1,0 +1,375 @@
+"""What happens to an image between its file and the batch: torchvision's names, parameters and defaults, Pillow's pixels.
+
+A transform is a small immutable description; the engine runs it. ``spec`` is how the engine, the command and the C library are told:
+
+>>> RandomResizedCrop(224).spec
+'random_resized_crop size=224,224 scale=0.08,1.0 ratio=0.75,1.3333333333333333 interpolation=bilinear'
+>>> Normalize.imagenet()
+Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+from .errors import UsageError
+
+__all__ = [
+    "CenterCrop", "ColorJitter", "Grayscale", "Normalize", "Pad", "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip", "RandomResizedCrop",
+    "RandomVerticalFlip", "Resize", "Transform",
+]
+
+Size = int | Sequence[int]
+PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
+MAX_SIDE = 65500
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What all transforms are."""
+
+    name: ClassVar[str]
+
+    @property
+    def spec(self) -> str:
+        """The transform as the engine reads it: ``name key=value key=value,value``."""
+        return " ".join([self.name, *(f"{key}={_text(value)}" for key, value in self._options().items() if value is not None)])
+
+    def _options(self) -> dict[str, Any]:
+        return {}
+
+    def _set(self, **values: Any) -> None:  # what a frozen dataclass does to itself
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+    def _wrong(self, cause: str, remedy: str = "") -> UsageError:
+        return UsageError(f"{type(self).__name__}: {cause}", stage="transform", remedy=remedy)
+
+    def _whole(self, name: str, value: object, low: int, high: int = MAX_SIDE) -> int:
+        number = _as_int(value)
+        if number is None or not low <= number <= high:
+            raise self._wrong(f"{name} is {value!r}, not a whole number from {low} to {high}")
+        return number
+
+    def _real(self, name: str, value: object, low: float, high: float = math.inf) -> float:
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+        if not (low <= number <= high and math.isfinite(number)):
+            raise self._wrong(f"{name} is {value!r}, not a number " + (f"from {low} up" if high == math.inf else f"from {low} to {high}"))
+        return number
+
+    def _pair(self, name: str, value: object, low: float, high: float = math.inf) -> tuple[float, float]:
+        numbers = [self._real(name, x, low, high) for x in self._items(name, value)]
+        if len(numbers) != 2 or numbers[0] > numbers[1]:
+            raise self._wrong(f"{name} is {value!r}, not (lowest, highest)")
+        return numbers[0], numbers[1]
+
+    def _items(self, name: str, value: object) -> list[object]:
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+            raise self._wrong(f"{name} is {value!r}, not a sequence")
+        return list(value)
+
+    def _square(self, size: object) -> tuple[int, int]:
+        """(height, width); one number is both."""
+        if _as_int(size) is not None:
+            return (self._whole("size", size, 1),) * 2
+        numbers = [self._whole("size", x, 1) for x in self._items("size", size)]
+        if len(numbers) not in (1, 2):
+            raise self._wrong(f"size is {size!r}, not one number or (height, width)")
+        return numbers[0], numbers[-1]
+
+    def _borders(self, padding: object) -> tuple[int, ...]:
+        """All sides; (left and right, top and bottom); or (left, top, right, bottom)."""
+        if _as_int(padding) is not None:
+            return (self._whole("padding", padding, 0),)
+        numbers = tuple(self._whole("padding", x, 0) for x in self._items("padding", padding))
+        if len(numbers) not in (1, 2, 4):
+            raise self._wrong(f"padding is {padding!r}, not 1, 2 or 4 numbers")
+        return numbers
+
+    def _colour(self, fill: object) -> tuple[int, ...]:
+        """One number for all channels, or one for each of red, green and blue."""
+        if isinstance(fill, float) and fill.is_integer():
+            fill = int(fill)
+        if _as_int(fill) is not None:
+            return (self._whole("fill", fill, 0, 255),)
+        numbers = tuple(self._whole("fill", x, 0, 255) for x in self._items("fill", fill))
+        if len(numbers) not in (1, 3):
+            raise self._wrong(f"fill is {fill!r}, not one number or (red, green, blue)")
+        return numbers
+
+    def _mode(self, padding_mode: object) -> str:
+        if padding_mode not in get_args(PaddingMode):
+            raise self._wrong(f"padding_mode is {padding_mode!r}, not one of {', '.join(get_args(PaddingMode))}")
+        return str(padding_mode)
+
+    def _filter(self, interpolation: object, antialias: object) -> str:
+        if antialias not in (True, None):
+            raise self._wrong("antialias=False is not offered: it aliases, and differs from Pillow's pixels", "leave antialias out")
+        value = getattr(interpolation, "value", interpolation)  # Pillow's and torchvision's enums
+        found = {"bilinear": "bilinear", "bicubic": "bicubic", 2: "bilinear", 3: "bicubic"}.get(value if isinstance(value, (int, str)) else "")
+        if found is None:
+            raise self._wrong(f"interpolation is {interpolation!r}, not 'bilinear' or 'bicubic'")
+        return found
+
+
+def _as_int(value: object) -> int | None:
+    try:
+        return None if isinstance(value, bool) else value.__index__()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):
+        return None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(_text(x) for x in value)
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else value if isinstance(value, str) else repr(value)
+
+
+@dataclass(frozen=True, init=False)
+class RandomResizedCrop(Transform):
+    """A random part of the image, resized: ``scale`` is its share of the area, ``ratio`` its width by its height.
+
+    >>> RandomResizedCrop((192, 256), scale=(0.5, 1), interpolation="bicubic").size
+    (192, 256)
+    """
+
+    name: ClassVar[str] = "random_resized_crop"
+    size: tuple[int, int]
+    scale: tuple[float, float]
+    ratio: tuple[float, float]
+    interpolation: str
+
+    def __init__(self, size: Size, scale: Sequence[float] = (0.08, 1.0), ratio: Sequence[float] = (3 / 4, 4 / 3),
+                 interpolation: Any = "bilinear", antialias: bool | None = True) -> None:
+        self._set(size=self._square(size), scale=self._pair("scale", scale, 0.0), ratio=self._pair("ratio", ratio, 0.0),
+                  interpolation=self._filter(interpolation, antialias))
+        if self.scale[0] <= 0 or self.ratio[0] <= 0:
+            raise self._wrong("scale and ratio are larger than 0")
+
+    def _options(self) -> dict[str, Any]:
+        return {"size": self.size, "scale": self.scale, "ratio": self.ratio, "interpolation": self.interpolation}
+
+
+@dataclass(frozen=True, init=False)
+class Resize(Transform):
+    """To (height, width); one number is the shorter side, the other keeps the ratio, ``max_size`` limits the longer one.
+
+    >>> Resize(256).spec
+    'resize size=256 interpolation=bilinear'
+    """
+
+    name: ClassVar[str] = "resize"
+    size: tuple[int, ...]
+    interpolation: str
+    max_size: int | None
+
+    def __init__(self, size: Size, interpolation: Any = "bilinear", max_size: int | None = None, antialias: bool | None = True) -> None:
+        is_short_side = _as_int(size) is not None or len(self._items("size", size)) == 1
+        sides = self._square(size)
+        self._set(size=sides[:1] if is_short_side else sides, interpolation=self._filter(interpolation, antialias),
+                  max_size=None if max_size is None else self._whole("max_size", max_size, 1))
+        if self.max_size is not None and (not is_short_side or self.max_size <= self.size[0]):
+            raise self._wrong(f"max_size={max_size} goes with one number for size, and is larger than it")
+
+    def _options(self) -> dict[str, Any]:
+        return {"size": self.size, "max_size": self.max_size, "interpolation": self.interpolation}
+
+
+@dataclass(frozen=True, init=False)
+class CenterCrop(Transform):
+    """The middle of the image; an image that is smaller gets black borders.
+
+    >>> CenterCrop(224).spec
+    'center_crop size=224,224'
+    """
+
+    name: ClassVar[str] = "center_crop"
+    size: tuple[int, int]
+
+    def __init__(self, size: Size) -> None:
+        self._set(size=self._square(size))
+
+    def _options(self) -> dict[str, Any]:
+        return {"size": self.size}
+
+
+@dataclass(frozen=True, init=False)
+class RandomCrop(Transform):
+    """A random part of that size, after ``padding`` and, with ``pad_if_needed``, as much more as a smaller image needs.
+
+    >>> RandomCrop(32, padding=4).spec
+    'random_crop size=32,32 padding=4 pad_if_needed=false fill=0 padding_mode=constant'
+    """
+
+    name: ClassVar[str] = "random_crop"
+    size: tuple[int, int]
+    padding: tuple[int, ...] | None
+    pad_if_needed: bool
+    fill: tuple[int, ...]
+    padding_mode: str
+
+    def __init__(self, size: Size, padding: Size | None = None, pad_if_needed: bool = False, fill: Size = 0,
+                 padding_mode: PaddingMode = "constant") -> None:
+        self._set(size=self._square(size), padding=None if padding is None else self._borders(padding), pad_if_needed=bool(pad_if_needed),
+                  fill=self._colour(fill), padding_mode=self._mode(padding_mode))
+
+    def _options(self) -> dict[str, Any]:
+        return {"size": self.size, "padding": self.padding, "pad_if_needed": self.pad_if_needed, "fill": self.fill,
+                "padding_mode": self.padding_mode}
+
+
+@dataclass(frozen=True, init=False)
+class Pad(Transform):
+    """Borders: one number for all sides, (left and right, top and bottom), or (left, top, right, bottom).
+
+    >>> Pad((1, 2), fill=(255, 0, 0)).spec
+    'pad padding=1,2 fill=255,0,0 padding_mode=constant'
+    """
+
+    name: ClassVar[str] = "pad"
+    padding: tuple[int, ...]
+    fill: tuple[int, ...]
+    padding_mode: str
+
+    def __init__(self, padding: Size, fill: Size = 0, padding_mode: PaddingMode = "constant") -> None:
+        self._set(padding=self._borders(padding), fill=self._colour(fill), padding_mode=self._mode(padding_mode))
+
+    def _options(self) -> dict[str, Any]:
+        return {"padding": self.padding, "fill": self.fill, "padding_mode": self.padding_mode}
+
+
+@dataclass(frozen=True, init=False)
+class _Chance(Transform):
+    p: float
+
+    def _options(self) -> dict[str, Any]:
+        return {"p": self.p}
+
+
+@dataclass(frozen=True, init=False)
+class RandomHorizontalFlip(_Chance):
+    """Left and right swapped with probability ``p``.
+
+    >>> RandomHorizontalFlip().p
+    0.5
+    """
+
+    name: ClassVar[str] = "random_horizontal_flip"
+
+    def __init__(self, p: float = 0.5) -> None:
+        self._set(p=self._real("p", p, 0.0, 1.0))
+
+
+@dataclass(frozen=True, init=False)
+class RandomVerticalFlip(_Chance):
+    """Top and bottom swapped with probability ``p``."""
+
+    name: ClassVar[str] = "random_vertical_flip"
+
+    def __init__(self, p: float = 0.5) -> None:
+        self._set(p=self._real("p", p, 0.0, 1.0))
+
+
+@dataclass(frozen=True, init=False)
+class RandomGrayscale(_Chance):
+    """Grey (three equal channels) with probability ``p``."""
+
+    name: ClassVar[str] = "random_grayscale"
+
+    def __init__(self, p: float = 0.1) -> None:
+        self._set(p=self._real("p", p, 0.0, 1.0))
+
+
+@dataclass(frozen=True, init=False)
+class Grayscale(Transform):
+    """Grey. Images have three channels here, so ``num_output_channels`` is 3 (torchvision's default is 1).
+
+    >>> Grayscale().spec
+    'grayscale channels=3'
+    """
+
+    name: ClassVar[str] = "grayscale"
+    num_output_channels: int
+
+    def __init__(self, num_output_channels: int = 3) -> None:
+        if num_output_channels != 3:
+            raise self._wrong(f"num_output_channels is {num_output_channels!r}: images keep three channels here",
+                              "use Grayscale(3) and take one channel of the batch: images[:, :1]")
+        self._set(num_output_channels=3)
+
+    def _options(self) -> dict[str, Any]:
+        return {"channels": self.num_output_channels}
+
+
+@dataclass(frozen=True, init=False)
+class ColorJitter(Transform):
+    """Brightness, contrast, saturation and hue changed at random, in random order. A number ``x`` means factors from ``max(0, 1 - x)`` to
+    ``1 + x`` (hue: shifts from ``-x`` to ``x``, at most 0.5); a pair gives both ends.
+
+    >>> ColorJitter(brightness=0.5, hue=(-0.1, 0.2)).spec
+    'color_jitter brightness=0.5,1.5 hue=-0.1,0.2'
+    """
+
+    name: ClassVar[str] = "color_jitter"
+    brightness: tuple[float, float] | None
+    contrast: tuple[float, float] | None
+    saturation: tuple[float, float] | None
+    hue: tuple[float, float] | None
+
+    def __init__(self, brightness: float | Sequence[float] = 0, contrast: float | Sequence[float] = 0,
+                 saturation: float | Sequence[float] = 0, hue: float | Sequence[float] = 0) -> None:
+        self._set(brightness=self._factor("brightness", brightness), contrast=self._factor("contrast", contrast),
+                  saturation=self._factor("saturation", saturation), hue=self._shift(hue))
+
+    def _factor(self, name: str, value: object) -> tuple[float, float] | None:
+        if isinstance(value, Iterable):
+            low, high = self._pair(name, value, 0.0)
+        else:
+            x = self._real(name, value, 0.0)
+            low, high = max(0.0, 1.0 - x), 1.0 + x
+        return None if low == high == 1.0 else (low, high)
+
+    def _shift(self, value: object) -> tuple[float, float] | None:
+        if isinstance(value, Iterable):
+            low, high = self._pair("hue", value, -0.5, 0.5)
+        else:
+            high = self._real("hue", value, 0.0, 0.5)
+            low = -high
+        return None if low == high == 0.0 else (low, high)
+
+    def _options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("brightness", "contrast", "saturation", "hue")}
+
+
+@dataclass(frozen=True, init=False)
+class Normalize(Transform):
+    """``(x / 255 - mean) / std`` per channel, in float32 as torch computes it (then rounded to ``dtype``)."""
+
+    name: ClassVar[str] = "normalize"
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        self._set(mean=self._channels("mean", mean), std=self._channels("std", std))
+        if 0.0 in self.std:
+            raise self._wrong("std holds a 0: nothing can be divided by it")
+
+    @classmethod
+    def imagenet(cls) -> Normalize:
+        """The mean and standard deviation of ImageNet, which most published weights were trained with."""
+        return cls((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+    def _channels(self, name: str, value: object) -> tuple[float, ...]:
+        numbers = tuple(self._real(name, x, -math.inf) for x in self._items(name, value))
+        if len(numbers) not in (1, 3):
+            raise self._wrong(f"{name} has {len(numbers)} numbers, not one for each of the three channels")
+        return numbers * 3 if len(numbers) == 1 else numbers
+
+    def _options(self) -> dict[str, Any]:
+        return {"mean": self.mean, "std": self.std}

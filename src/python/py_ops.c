@@ -1,0 +1,107 @@
+/* Single images: the buffers are Python's, made to measure there; their sizes are checked again here. */
+#include "base/text.h"
+#include "python/module.h"
+
+/* True, or an exception: `view` holds height x width x channels bytes. */
+static int holds(const Py_buffer *view, int height, int width, int channels)
+{
+    if (height > 0 && width > 0 && channels > 0 && view->len / channels / width >= height)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "the buffer is too small");
+    return 0;
+}
+
+static PyObject *finish(int rc, const struct fb_error *e)
+{
+    return rc < 0 ? raise_error(e) : Py_NewRef(Py_None);
+}
+
+static PyObject *ops_image_size(PyObject *module, PyObject *args)
+{
+    (void)module;
+    Py_buffer bytes;
+    struct fb_error e = {0};
+    int exif, height, width, rc;
+    if (!PyArg_ParseTuple(args, "y*p", &bytes, &exif))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    rc = fb_image_size(bytes.buf, (size_t)bytes.len, exif, &height, &width, &e);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&bytes);
+    return rc < 0 ? raise_error(&e) : Py_BuildValue("(ii)", height, width);
+}
+
+static PyObject *ops_decode_region(PyObject *module, PyObject *args)
+{
+    (void)module;
+    Py_buffer bytes, out;
+    struct fb_error e = {0};
+    int exif, top, left, height, width, rc;
+    if (!PyArg_ParseTuple(args, "y*piiiiw*", &bytes, &exif, &top, &left, &height, &width, &out))
+        return NULL;
+    PyObject *result = NULL;
+    if (holds(&out, height, width, 3)) {
+        Py_BEGIN_ALLOW_THREADS
+        rc = fb_decode_region(bytes.buf, (size_t)bytes.len, exif, top, left, height, width, out.buf, &e);
+        Py_END_ALLOW_THREADS
+        result = finish(rc, &e);
+    }
+    PyBuffer_Release(&bytes);
+    PyBuffer_Release(&out);
+    return result;
+}
+
+static PyObject *ops_resize_image(PyObject *module, PyObject *args)
+{
+    (void)module;
+    Py_buffer in, out;
+    struct fb_error e = {0};
+    int height, width, channels, filter, out_height, out_width, rc;
+    if (!PyArg_ParseTuple(args, "y*iiiiiiw*", &in, &height, &width, &channels, &filter, &out_height, &out_width, &out))
+        return NULL;
+    PyObject *result = NULL;
+    if (holds(&in, height, width, channels) && holds(&out, out_height, out_width, channels)) {
+        Py_BEGIN_ALLOW_THREADS
+        rc = fb_resize_image(in.buf, height, width, channels, (enum fb_filter)filter, out_height, out_width, out.buf, &e);
+        Py_END_ALLOW_THREADS
+        result = finish(rc, &e);
+    }
+    PyBuffer_Release(&in);
+    PyBuffer_Release(&out);
+    return result;
+}
+
+static PyObject *ops_parse_size(PyObject *module, PyObject *arg)
+{
+    (void)module;
+    uint64_t bytes;
+    const char *text = PyUnicode_AsUTF8AndSize(arg, NULL);
+    if (!text)
+        return NULL;
+    if (!text_parse_size(text, &bytes))
+        return PyErr_Format(PyExc_ValueError, "not a size: %s", text);
+    return PyLong_FromUnsignedLongLong(bytes);
+}
+
+static PyObject *ops_version(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyUnicode_FromString(fb_version());
+}
+
+static PyObject *ops_dtype_code(PyObject *module, PyObject *arg)
+{
+    (void)module;
+    const char *name = PyUnicode_AsUTF8AndSize(arg, NULL);
+    return name ? PyLong_FromLong(fb_dtype_from_name(name)) : NULL;
+}
+
+PyMethodDef ops_methods[] = {
+    {"image_size", ops_image_size, METH_VARARGS, "(bytes, exif) -> (height, width), from the header"},
+    {"decode_region", ops_decode_region, METH_VARARGS, "(bytes, exif, top, left, height, width, out)"},
+    {"resize_image", ops_resize_image, METH_VARARGS, "(pixels, height, width, channels, filter, out_height, out_width, out)"},
+    {"parse_size", ops_parse_size, METH_O, "\"64MiB\" -> bytes"},
+    {"dtype_code", ops_dtype_code, METH_O, "\"uint8\" -> the engine's number for it, 0: unknown"},
+    {"version", ops_version, METH_NOARGS, "the library's version"},
+    {0},
+};
