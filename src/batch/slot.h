@@ -1,0 +1,90 @@
+/* Slots: the memory that a whole batch lives in.
+ *
+ * Life: free -> filling -> ready -> held -> free. Every place of a slot is written by exactly one worker; the last one to finish publishes
+ * the slot; the consumer takes published slots in order. A slot that the user keeps never changes: when too many are kept, the oldest are
+ * given away (they leave the engine's count and budget) and replaced.
+ *
+ * Safety: `state`, `next` and `is_given` belong to the feed's lock; what the planner sets is constant from the first issued load until the
+ * slot is free again; `remaining` and `refs` are atomic.
+ */
+#ifndef FB_BATCH_SLOT_H
+#define FB_BATCH_SLOT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "model/draw.h"
+
+/* One field of every batch: what a sample takes of it, and where it starts in the slot. */
+struct slot_field {
+    char name[64];
+    enum fb_dtype dtype;
+    int ndim; /* without the batch dimension */
+    int64_t shape[FB_MAX_DIMS];
+    int64_t strides[FB_MAX_DIMS]; /* bytes, inside a sample */
+    size_t sample_bytes;
+    size_t offset;
+};
+
+struct slot_shape {
+    uint32_t places;
+    int field_count;
+    struct slot_field field[FB_MAX_FIELDS];
+    size_t bytes; /* of the arrays */
+};
+
+/* Adds a field of `shape` (C order unless strides are given); image first, then labels. */
+int slot_shape_add(struct slot_shape *s, const char *name, enum fb_dtype dtype, int ndim, const int64_t *shape, const int64_t *strides,
+                   struct fb_error *e);
+
+struct slot_place {
+    uint64_t sample; /* index in the catalog of what was decoded here */
+    const char *key;
+    struct draw draw;
+    bool is_repeat;
+};
+
+enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_HELD };
+
+struct slot {
+    const struct slot_shape *shape;
+    void *owner;  /* the feed */
+    void *memory;
+    struct slot_place *place;
+    void *loads;  /* the feed's: one per place */
+
+    /* set by the planner */
+    uint64_t generation; /* of the plan it belongs to: an abandoned plan's slots are recycled unseen */
+    uint64_t epoch, batch;
+    uint64_t first;      /* position of place 0 */
+    uint64_t end;        /* position that the state says after this batch */
+    uint32_t count;      /* places used */
+    struct fb_array array[FB_MAX_FIELDS];
+    char state_json[256];
+
+    _Atomic uint32_t remaining; /* loads not finished; the one that brings it to 0 publishes (acquire-release: it sees all places) */
+    _Atomic int refs;           /* of the consumer */
+
+    /* under the feed's lock */
+    enum slot_state state;
+    bool is_given;
+    struct slot *next;
+    uint64_t ready_ns;
+    struct fb_error *error; /* of the failed place with the lowest number */
+    uint32_t error_place;
+    uint32_t redraws;       /* bad samples replaced in it */
+};
+
+/* Bytes a slot takes in all: arrays, places, and `load_bytes` per place. */
+size_t slot_bytes(const struct slot_shape *shape, size_t load_bytes);
+/* NULL: no memory. */
+struct slot *slot_new(const struct slot_shape *shape, void *owner, size_t load_bytes);
+void slot_free(struct slot *s);
+/* Points the arrays at the first `count` places. */
+void slot_prepare(struct slot *s, uint32_t count);
+/* Where field `field` of `place` is. */
+void *slot_at(const struct slot *s, int field, uint32_t place);
+
+#endif

@@ -1,0 +1,209 @@
+/* The public functions: each a thin door to the part that does the work. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "feed/feed.h"
+
+static struct feed *feed_of(const fb_loader *l)
+{
+    return (struct feed *)l;
+}
+
+static const struct slot *slot_of(const fb_batch *b)
+{
+    return (const struct slot *)b;
+}
+
+const char *fb_version(void)
+{
+    return FB_VERSION;
+}
+
+void fb_init_options(fb_options *o)
+{
+    *o = (fb_options){
+        .struct_size = sizeof(*o),
+        .fraction = 1,
+        .batch_size = 1,
+        .rank = -1,
+        .world_size = -1,
+        .max_errors = -1,
+    };
+}
+
+int fb_open(const fb_options *o, fb_loader **out, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    fb_options full;
+    fb_init_options(&full);
+    if (o->struct_size == 0 || o->struct_size > sizeof(full))
+        return error_set(e, FB_E_USAGE, "feed", "fb_options was not made by fb_init_options of this library");
+    memcpy(&full, o, o->struct_size);
+    struct feed *f;
+    int rc = feed_open(&full, &f, e ? e : &unused);
+    *out = (fb_loader *)f;
+    return rc;
+}
+
+int64_t fb_start_epoch(fb_loader *l, int64_t epoch, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    return feed_start_epoch(feed_of(l), epoch, e ? e : &unused);
+}
+
+int fb_next_batch(fb_loader *l, fb_batch **out, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    struct slot *s;
+    int rc = feed_next(feed_of(l), &s, e ? e : &unused);
+    *out = (fb_batch *)s;
+    return rc;
+}
+
+int fb_batch_size(const fb_batch *b)
+{
+    return (int)slot_of(b)->count;
+}
+
+int fb_batch_array_count(const fb_batch *b)
+{
+    return slot_of(b)->shape->field_count;
+}
+
+const struct fb_array *fb_batch_array(const fb_batch *b, int field)
+{
+    return field >= 0 && field < slot_of(b)->shape->field_count ? &slot_of(b)->array[field] : NULL;
+}
+
+static const struct slot_place *place_of(const fb_batch *b, int place)
+{
+    static const struct slot_place none = {.key = ""};
+    return place >= 0 && (uint32_t)place < slot_of(b)->count ? &slot_of(b)->place[place] : &none;
+}
+
+const char *fb_batch_key(const fb_batch *b, int place)
+{
+    return place_of(b, place)->key;
+}
+
+uint64_t fb_batch_sample(const fb_batch *b, int place)
+{
+    return place_of(b, place)->sample;
+}
+
+int fb_batch_is_repeat(const fb_batch *b, int place)
+{
+    return place_of(b, place)->is_repeat;
+}
+
+const char *fb_batch_state(const fb_batch *b)
+{
+    return slot_of(b)->state_json;
+}
+
+int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_size)
+{
+    return pipeline_draw_json(&place_of(b, place)->draw, out, out_size);
+}
+
+void fb_retain_batch(fb_batch *b)
+{
+    atomic_fetch_add_explicit(&((struct slot *)b)->refs, 1, memory_order_relaxed);
+}
+
+void fb_release_batch(fb_batch *b)
+{
+    feed_release((struct slot *)b);
+}
+
+void fb_close(fb_loader *l)
+{
+    if (l)
+        feed_close(feed_of(l));
+}
+
+uint64_t fb_sample_count(const fb_loader *l)
+{
+    return feed_of(l)->subset.count;
+}
+
+uint64_t fb_batch_count(const fb_loader *l)
+{
+    struct feed *f = feed_of(l);
+    if (f->pid != getpid() || feed_resolve(f, NULL) < 0)
+        return 0;
+    pthread_mutex_lock(&f->lock);
+    uint64_t start = f->must_continue ? f->at.position : f->is_live ? f->live.start : 0;
+    pthread_mutex_unlock(&f->lock);
+    return ranks_batch_count(&f->layout, start);
+}
+
+uint64_t fb_fingerprint(const fb_loader *l)
+{
+    return feed_of(l)->subset.fingerprint;
+}
+
+int fb_class_count(const fb_loader *l)
+{
+    return feed_of(l)->subset.class_count;
+}
+
+const char *fb_class_name(const fb_loader *l, int label)
+{
+    const struct feed *f = feed_of(l);
+    if (label < 0 || label >= f->subset.class_count)
+        return NULL;
+    return catalog_class_name(f->dataset.catalog, f->subset.class_old ? f->subset.class_old[label] : label);
+}
+
+int fb_set_rank(fb_loader *l, int rank, int world_size, struct fb_error *e)
+{
+    struct feed *f = feed_of(l);
+    if (f->is_resolved)
+        return error_set(e, FB_E_STATE, "order", "rank and world size are fixed by the first epoch, length or state asked for");
+    int old_rank = f->rank, old_world = f->world;
+    f->rank = rank;
+    f->world = world_size;
+    int rc = feed_resolve(f, e);
+    if (rc < 0) {
+        f->rank = old_rank;
+        f->world = old_world;
+    }
+    return rc;
+}
+
+void fb_get_rank(const fb_loader *l, int *rank, int *world_size)
+{
+    struct feed *f = feed_of(l);
+    if (f->pid == getpid())
+        feed_resolve(f, NULL);
+    *rank = f->rank;
+    *world_size = f->world;
+}
+
+int fb_save_state(const fb_loader *l, char *out, size_t out_size)
+{
+    struct feed *f = feed_of(l);
+    pthread_mutex_lock(&f->lock);
+    struct state s = f->at;
+    pthread_mutex_unlock(&f->lock);
+    s.seed = f->seed;
+    s.fingerprint = f->subset.fingerprint;
+    return state_write(&s, out, out_size);
+}
+
+int fb_load_state(fb_loader *l, const char *json, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    return feed_load_state(feed_of(l), json, e ? e : &unused);
+}
+
+int fb_get_stats(const fb_loader *l, char *out, size_t out_size)
+{
+    struct feed *f = feed_of(l);
+    if (f->pid != getpid())
+        return snprintf(out, out_size, "{}");
+    return feed_stats_json(f, out, out_size);
+}

@@ -1,0 +1,345 @@
+/* The consumer's side: epochs, batches, releases, state. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "feed/crew.h"
+
+enum { ASK_EVERY_NS = 100000000 };
+
+static int check_usable(const struct feed *f, struct fb_error *e)
+{
+    if (f->pid == getpid())
+        return 0;
+    error_set(e, FB_E_FORKED, "feed", "this loader was opened in another process (%d) and does not survive fork", (int)f->pid);
+    error_remedy(e, "open the loader after the fork, or start processes with the spawn method");
+    return FB_E_FORKED;
+}
+
+/* ---- plan and slots; f->lock is held ---- */
+
+void feed_recycle(struct feed *f, struct slot *s)
+{
+    s->state = SLOT_FREE;
+    s->next = f->free_slots;
+    f->free_slots = s;
+    pthread_cond_signal(&f->planner_wakes);
+}
+
+void feed_replan(struct feed *f, const struct run *r)
+{
+    atomic_fetch_add_explicit(&f->generation, 1, memory_order_relaxed);
+    for (struct slot *s = f->ahead_first; s;) {
+        struct slot *next = s->next;
+        if (s->state == SLOT_READY)
+            feed_recycle(f, s);
+        s = next; /* those still filling recycle themselves when their last load comes back */
+    }
+    f->ahead_first = f->ahead_last = NULL;
+    f->ahead = 0;
+    f->has_plan = r != NULL;
+    if (r) {
+        f->planned = *r;
+        f->planned_next = 0;
+    }
+    pthread_cond_signal(&f->planner_wakes);
+}
+
+static bool hold(struct feed *f, struct slot *s)
+{
+    if (f->held == f->held_capacity) {
+        uint32_t capacity = f->held_capacity ? 2 * f->held_capacity : 16;
+        struct slot **more = realloc(f->held_slots, capacity * sizeof(*more));
+        if (!more)
+            return false;
+        f->held_slots = more;
+        f->held_capacity = capacity;
+    }
+    f->held_slots[f->held++] = s;
+    s->state = SLOT_HELD;
+    return true;
+}
+
+static void unhold(struct feed *f, struct slot *s)
+{
+    for (uint32_t i = 0; i < f->held; i++)
+        if (f->held_slots[i] == s) {
+            f->held--;
+            memmove(&f->held_slots[i], &f->held_slots[i + 1], (f->held - i) * sizeof(s));
+            return;
+        }
+}
+
+/* ---- epochs ---- */
+
+static struct run run_of(const struct feed *f, uint64_t epoch, uint64_t start)
+{
+    return (struct run){epoch, start, ranks_batch_count(&f->layout, start)};
+}
+
+/* Which epoch, and from where; a loaded state at the end of its epoch means the next one. */
+static struct run wanted_run(struct feed *f, int64_t epoch)
+{
+    if (epoch >= 0)
+        return run_of(f, (uint64_t)epoch, f->must_continue && f->at.epoch == (uint64_t)epoch ? f->at.position : 0);
+    if (f->must_continue) {
+        struct run r = run_of(f, f->at.epoch, f->at.position);
+        return r.batches ? r : run_of(f, f->at.epoch + 1, 0);
+    }
+    return run_of(f, f->has_run ? f->live.epoch + 1 : 0, 0);
+}
+
+/* Is what the planner has prepared what is wanted? Then nothing is thrown away. */
+static bool is_prepared(const struct feed *f, const struct run *r)
+{
+    bool is_at_end = f->has_run && f->live_next == f->live.batches;
+    return f->has_plan && is_at_end && r->start == 0 && r->epoch == f->live.epoch + 1;
+}
+
+static int start_planner(struct feed *f, struct fb_error *e)
+{
+    if (f->has_planner)
+        return 0;
+    FB_TRY(thread_start(&f->planner, "fb-plan", planner_main, f, e));
+    f->has_planner = true;
+    return 0;
+}
+
+static int check_memory(struct feed *f, struct fb_error *e)
+{
+    uint64_t need = crew_least_memory(f), limit = atomic_load(&f->budget->limit);
+    if (need <= limit)
+        return 0;
+    char need_text[32], limit_text[32];
+    error_set(e, FB_E_BUDGET, "feed", "the memory budget of %s is too small: this batch size needs at least %s",
+              text_size(limit, limit_text, sizeof(limit_text)), text_size(need, need_text, sizeof(need_text)));
+    error_remedy(e, "use memory=%llu or more, a smaller batch_size=, or fewer loaders at once", (unsigned long long)need);
+    return FB_E_BUDGET;
+}
+
+int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
+{
+    FB_TRY(check_usable(f, e));
+    FB_TRY(feed_resolve(f, e));
+    FB_TRY(check_memory(f, e));
+    FB_TRY(start_planner(f, e));
+    pthread_mutex_lock(&f->lock);
+    struct run r = wanted_run(f, epoch);
+    if (!is_prepared(f, &r))
+        feed_replan(f, &r);
+    f->live = r;
+    f->live_next = 0;
+    f->is_live = f->has_run = true;
+    f->must_continue = false;
+    f->at = (struct state){f->seed, r.epoch, r.start, f->subset.fingerprint};
+    f->epoch_redraws = 0;
+    error_clear(&f->epoch_error);
+    f->last_return_ns = clock_now_ns();
+    atomic_store_explicit(&f->is_consuming, true, memory_order_relaxed);
+    pthread_cond_signal(&f->planner_wakes);
+    pthread_mutex_unlock(&f->lock);
+    return (int64_t)r.epoch;
+}
+
+/* ---- batches ---- */
+
+/* f->lock is held. Waits for the head of the line. */
+static int wait_for_head(struct feed *f, struct fb_error *e)
+{
+    f->is_consumer_waiting = true;
+    f->waited_since_growth = true;
+    int rc = 0;
+    uint64_t ask_at = clock_now_ns() + ASK_EVERY_NS;
+    atomic_store_explicit(&f->waiting_since_ns, clock_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&f->is_starving, true, memory_order_relaxed);
+    while (!(f->ahead_first && f->ahead_first->state == SLOT_READY)) {
+        if (f->is_closing) {
+            rc = error_set(e, FB_E_STATE, "feed", "the loader was closed while a batch was waited for");
+            break;
+        }
+        if (thread_cond_wait_until(&f->consumer_wakes, &f->lock, ask_at) || !f->interrupted)
+            continue;
+        pthread_mutex_unlock(&f->lock); /* the question may take locks of its own (Python's) */
+        bool is_interrupted = f->interrupted(f->ctx) != 0;
+        pthread_mutex_lock(&f->lock);
+        if (is_interrupted) {
+            rc = error_set(e, FB_E_INTERRUPTED, "feed", "interrupted while waiting for a batch");
+            break;
+        }
+        ask_at = clock_now_ns() + ASK_EVERY_NS;
+    }
+    atomic_store_explicit(&f->is_starving, false, memory_order_relaxed);
+    atomic_store_explicit(&f->waiting_since_ns, 0, memory_order_relaxed);
+    f->is_consumer_waiting = false;
+    return rc;
+}
+
+static void end_epoch(struct feed *f)
+{
+    f->is_live = false;
+    atomic_store_explicit(&f->is_consuming, false, memory_order_relaxed);
+}
+
+/* The errors of an epoch are counted as batches are taken, not as workers meet them: the same run stops at the same batch. */
+static int check_batch(struct feed *f, const struct slot *s, struct fb_error *e)
+{
+    f->epoch_redraws += s->redraws;
+    bool is_too_many = f->max_errors >= 0 && f->epoch_redraws > (uint64_t)f->max_errors;
+    if (s->error)
+        f->epoch_error = *s->error;
+    else if (is_too_many)
+        error_set(&f->epoch_error, FB_E_DATA, "feed", "%llu bad samples in this epoch, more than max_errors=%lld allows",
+                  (unsigned long long)f->epoch_redraws, (long long)f->max_errors);
+    if (!f->epoch_error.code)
+        return 0;
+    error_remedy(&f->epoch_error, "stats()[\"bad_samples\"] names them");
+    if (e && !e->code)
+        *e = f->epoch_error;
+    return f->epoch_error.code;
+}
+
+static struct slot *pop_head(struct feed *f)
+{
+    struct slot *s = f->ahead_first;
+    f->ahead_first = s->next;
+    if (!f->ahead_first)
+        f->ahead_last = NULL;
+    f->ahead--;
+    s->next = NULL;
+    pthread_cond_signal(&f->planner_wakes);
+    return s;
+}
+
+static void count_wait(struct feed *f, uint64_t called_ns, const struct slot *s)
+{
+    uint64_t now = clock_now_ns(), waited = now - called_ns;
+    atomic_fetch_add_explicit(&f->exposed_wait_ns, waited, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->consumed_ns, now - f->last_return_ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->batches, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->samples, s->count, memory_order_relaxed);
+    histogram_add(&f->wait_histogram, waited);
+    struct stage_meter *m = &f->meter.shard[0].stage[STAGE_DELIVER];
+    meter_add(&m->wait_in_ns, waited);
+    meter_add(&m->busy_ns, called_ns > f->last_return_ns ? called_ns - f->last_return_ns : 0);
+    meter_add(&m->wait_out_ns, now - waited > s->ready_ns ? now - waited - s->ready_ns : 0);
+    meter_add(&m->items, s->count);
+    meter_add(&m->bytes, s->shape->bytes);
+    if (!atomic_load_explicit(&f->first_batch_ns, memory_order_relaxed))
+        atomic_store_explicit(&f->first_batch_ns, now - f->opened_ns, memory_order_relaxed);
+    f->last_return_ns = now;
+}
+
+/* f->lock is held. */
+static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
+{
+    if (!f->is_live && f->epoch_error.code) {
+        if (e && !e->code)
+            *e = f->epoch_error;
+        return f->epoch_error.code;
+    }
+    if (!f->is_live) {
+        if (f->has_run && f->live_next == f->live.batches)
+            return 0;
+        return error_set(e, FB_E_STATE, "feed", "no epoch is running; start one first");
+    }
+    if (f->live_next == f->live.batches) {
+        end_epoch(f);
+        return 0;
+    }
+    uint64_t called_ns = clock_now_ns();
+    FB_TRY(wait_for_head(f, e));
+    struct slot *s = pop_head(f);
+    int rc = check_batch(f, s, e);
+    if (rc == 0 && !hold(f, s))
+        rc = error_set_errno(e, "feed", ENOMEM, "keep a batch");
+    if (rc < 0) {
+        feed_recycle(f, s);
+        end_epoch(f);
+        return rc;
+    }
+    count_wait(f, called_ns, s);
+    f->live_next++;
+    f->at.position = s->end;
+    atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+    *out = s;
+    return 1;
+}
+
+static void warn_if_many_held(struct feed *f, bool *is_due)
+{
+    *is_due = f->given_away && !f->warned_held;
+    if (*is_due)
+        f->warned_held = true;
+}
+
+int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
+{
+    *out = NULL;
+    FB_TRY(check_usable(f, e));
+    bool must_warn = false;
+    pthread_mutex_lock(&f->lock);
+    int rc = f->is_closing ? error_set(e, FB_E_STATE, "feed", "the loader is closed") : take_batch(f, out, e);
+    warn_if_many_held(f, &must_warn);
+    pthread_mutex_unlock(&f->lock);
+    if (must_warn)
+        log_line(&f->log, LOG_WARN,
+                 "more than two batches are kept by the program; each further one takes memory outside the budget (copy what you need, "
+                 "or drop batches sooner)");
+    return rc;
+}
+
+void feed_release(struct slot *s)
+{
+    struct feed *f = s->owner;
+    if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (f->pid != getpid())
+        return; /* a forked child's copy: the parent has the real one */
+    pthread_mutex_lock(&f->lock);
+    bool is_ours = !s->is_given;
+    if (is_ours) {
+        unhold(f, s);
+        feed_recycle(f, s);
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (!is_ours)
+        slot_free(s);
+    feed_unref(f);
+}
+
+/* ---- state ---- */
+
+int feed_load_state(struct feed *f, const char *json, struct fb_error *e)
+{
+    struct state s;
+    FB_TRY(check_usable(f, e));
+    FB_TRY(feed_resolve(f, e));
+    FB_TRY(state_read(&s, json, e));
+    if (s.fingerprint != f->subset.fingerprint) {
+        error_set(e, FB_E_STATE, "order", "the state belongs to another data set (fingerprint %016llx, this one has %016llx)",
+                  (unsigned long long)s.fingerprint, (unsigned long long)f->subset.fingerprint);
+        error_remedy(e, "open the same files with the same labels and selection; moving or packing them is fine");
+        return FB_E_STATE;
+    }
+    if (s.seed != f->seed) {
+        error_set(e, FB_E_STATE, "order", "the state was made with seed %llu, this loader has seed %llu", (unsigned long long)s.seed,
+                  (unsigned long long)f->seed);
+        error_remedy(e, "open the loader with seed=%llu", (unsigned long long)s.seed);
+        return FB_E_STATE;
+    }
+    if (s.position > f->layout.count)
+        return error_set(e, FB_E_STATE, "order", "the state's position %llu lies beyond the %llu samples of an epoch",
+                         (unsigned long long)s.position, (unsigned long long)f->layout.count);
+    pthread_mutex_lock(&f->lock);
+    f->at = s;
+    f->must_continue = true;
+    end_epoch(f);
+    error_clear(&f->epoch_error);
+    pthread_mutex_unlock(&f->lock);
+    return 0;
+}

@@ -1,0 +1,191 @@
+/* The engine: one feed per loader, one crew of workers per process.
+ *
+ *   planner   walks the order ahead, takes a slot per batch, makes a load per place, sends loads to io or straight to the workers
+ *   io        brings bytes; its completions go to the workers
+ *   workers   (the crew) decode and transform each load into its place; the last one of a slot publishes it
+ *   consumer  the caller; takes published slots in order
+ *
+ * Locks: feed->lock guards the plan, the slots' states and the read buffers; crew->lock guards the ready lists. Neither is ever taken while
+ * the other is held. Everything a load points to is constant while the load is under way.
+ */
+#ifndef FB_FEED_FEED_H
+#define FB_FEED_FEED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/budget.h"
+#include "base/log.h"
+#include "batch/slot.h"
+#include "dataset/dataset.h"
+#include "feed/reads.h"
+#include "io/io.h"
+#include "meter/meter.h"
+#include "order/alias.h"
+#include "order/order.h"
+#include "order/ranks.h"
+#include "order/state.h"
+#include "order/subset.h"
+#include "transform/pipeline.h"
+
+/* What a load is doing, for the watchdog. */
+enum load_step { LOAD_IDLE, LOAD_PLANNED, LOAD_READING, LOAD_READY, LOAD_DECODING };
+
+/* The unit of work: one sample's bytes, one decode, the place it fills. Belongs to one thread at a time: planner, io, worker. */
+struct load {
+    struct slot *slot;
+    uint32_t place;
+    uint32_t attempt;            /* 0, or which stand-in for a bad sample this is */
+    uint64_t position;           /* in the epoch */
+    uint64_t sample;             /* in the catalog */
+    struct catalog_sample where;
+    uint64_t size;               /* bytes to expect */
+    bool needs_aim;              /* its sample was bad: the planner aims it at a stand-in */
+    bool would_block;            /* a worker's own read would have had to wait: io's turn */
+    struct read_buffer *buffer;  /* filled by io; NULL: the worker reads */
+    struct fb_error *error;      /* failed before it reached a worker, who deals with it */
+    struct io_request request;
+    _Atomic uint32_t step;       /* enum load_step; relaxed: only shown */
+    _Atomic uint64_t since_ns;
+    struct load *next;
+};
+
+/* A stretch of batches: an epoch from `start` on. */
+struct run {
+    uint64_t epoch, start, batches;
+};
+
+struct bad_sample {
+    char *path;
+    char *cause;
+    char stage[16];
+    uint64_t epoch;
+};
+
+enum { FEED_MAX_BAD = 1000 }; /* named; the rest is only counted */
+
+struct feed {
+    /* constant after open */
+    pid_t pid;
+    struct log log;
+    int (*interrupted)(void *ctx);
+    void *ctx;
+    struct dataset dataset;
+    struct subset subset;
+    struct alias_table *weights;
+    struct pipeline *pipeline;
+    uint32_t out_height, out_width;
+    uint64_t batch_size, global_batch_size, seed;
+    bool is_shuffled, drop_last, skips_bad;
+    int64_t max_errors;
+    int class_field; /* slot field that holds class labels to renumber, or -1 */
+    struct io *io;
+    struct budget *budget;
+    uint64_t opened_ns;
+
+    /* set by feed_resolve, before the first epoch; constant afterwards */
+    bool is_resolved;
+    int rank, world; /* -1: from the environment */
+    struct rank_layout layout;
+    struct slot_shape shape;
+    size_t slot_total_bytes;
+    uint32_t least_ahead;
+
+    pthread_mutex_t lock;
+    pthread_cond_t planner_wakes, consumer_wakes;
+
+    /* under lock: the plan */
+    _Atomic uint64_t generation; /* written under lock; read by workers without: a stale value only costs wasted work */
+    struct run planned;          /* the run being planned */
+    uint64_t planned_next;       /* its next batch */
+    bool has_plan;
+    struct run live;             /* the run being consumed */
+    uint64_t live_next;
+    bool is_live, has_run;       /* an epoch is being consumed; one ever was */
+    bool must_continue;          /* a state was loaded: the next epoch goes on from `at` */
+    struct state at;             /* after the last batch returned */
+    uint64_t epoch_redraws;
+    struct fb_error epoch_error; /* why the epoch ended early */
+
+    /* under lock: slots */
+    struct slot *free_slots;
+    struct slot *ahead_first, *ahead_last; /* planned, in delivery order */
+    uint32_t ahead, look_ahead, owned, held;
+    struct slot **held_slots;              /* of the engine's, oldest first */
+    uint32_t held_capacity;
+    bool warned_held, waited_since_growth;
+    uint64_t given_away;
+    _Atomic bool is_closing; /* written under lock */
+    bool is_consumer_waiting;
+    struct load *redo;                     /* loads to issue again, before anything new */
+    struct reads reads;
+
+    pthread_t planner;
+    bool has_planner, has_joined;
+    _Atomic bool has_redo;
+    _Atomic int miss_score; /* 0..256: how often a worker's own read would have blocked lately */
+    uint32_t probe;         /* the planner's: counts loads to probe with */
+    _Atomic int refs;
+
+    /* under crew->lock */
+    struct load *ready_first, *ready_last;
+    uint32_t ready, active;
+    struct feed *next_feed;
+
+    _Atomic bool is_pressed;     /* someone needs memory: give back what is not needed now */
+    _Atomic bool is_consuming;   /* an epoch is live */
+    _Atomic bool is_starving;    /* the consumer waits: workers serve this feed first */
+    _Atomic uint64_t service_ns; /* running mean of a load's time on a worker */
+    _Atomic uint64_t waiting_since_ns; /* 0: the consumer is not waiting */
+
+    /* figures */
+    struct meter meter;
+    struct histogram wait_histogram, load_histogram;
+    _Atomic uint64_t exposed_wait_ns, consumed_ns, batches, samples, bad, changed, cached_reads, io_reads;
+    _Atomic uint64_t first_batch_ns; /* from open to the first batch returned */
+    uint64_t last_return_ns;
+    pthread_mutex_t bad_lock;
+    struct bad_sample *bad_list;
+    uint32_t bad_listed;
+};
+
+/* open.c */
+int feed_open(const fb_options *o, struct feed **out, struct fb_error *e);
+int feed_resolve(struct feed *f, struct fb_error *e);
+uint64_t feed_least_memory(const struct feed *f);
+void feed_close(struct feed *f);
+void feed_unref(struct feed *f);
+
+/* planner.c */
+void *planner_main(void *feed);
+/* Give a load back to the planner: a stand-in, a larger buffer, or a read that would have blocked. Any thread. */
+void planner_redo(struct feed *f, struct load *l);
+
+/* load.c */
+struct worker;
+void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position);
+void load_aim(struct feed *f, struct load *l, uint64_t sample); /* at a sample of the selection; a damaged catalog becomes l->error */
+void load_run(struct worker *w, struct feed *f, struct load *l);
+void load_finish(struct feed *f, struct load *l);
+void load_step(struct load *l, enum load_step step);
+
+/* consume.c */
+int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e);
+int feed_next(struct feed *f, struct slot **out, struct fb_error *e);
+void feed_release(struct slot *s);
+int feed_load_state(struct feed *f, const char *json, struct fb_error *e);
+/* Under f->lock: forgets what is planned; the planner starts over at `r`. */
+void feed_replan(struct feed *f, const struct run *r);
+/* Under f->lock: a slot of ours is free again. */
+void feed_recycle(struct feed *f, struct slot *s);
+
+/* bad.c */
+void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch);
+void feed_free_bad(struct feed *f);
+
+/* feed_stats.c */
+int feed_stats_json(struct feed *f, char *out, size_t out_size);
+
+#endif

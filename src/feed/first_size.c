@@ -1,0 +1,104 @@
+#include "feed/first_size.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "codec/codec.h"
+
+enum { TRIES = 16 };
+
+/* One read that is waited for. Allocated, because a stuck read keeps it. */
+struct waiting_read {
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    bool is_done;
+    struct io_request request;
+};
+
+static void wake(struct io_request *r)
+{
+    struct waiting_read *w = r->owner;
+    pthread_mutex_lock(&w->lock);
+    w->is_done = true;
+    pthread_cond_signal(&w->came);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static int wait_for(struct feed *f, struct waiting_read *w, struct fb_error *e)
+{
+    int rc = 0;
+    pthread_mutex_lock(&w->lock);
+    while (!w->is_done && rc == 0) {
+        thread_cond_wait_until(&w->came, &w->lock, clock_now_ns() + 100000000u);
+        if (!w->is_done && f->interrupted && f->interrupted(f->ctx))
+            rc = error_set(e, FB_E_INTERRUPTED, "read", "interrupted while the first sample was read");
+    }
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+static int plan_size(struct feed *f, const uint8_t *bytes, size_t n, uint32_t *height, uint32_t *width, struct fb_error *e)
+{
+    struct image_header h;
+    const struct codec_ops *codec;
+    struct plan plan;
+    FB_TRY(codec_header(bytes, n, &h, &codec, e));
+    FB_TRY(pipeline_plan(f->pipeline, &h, rng_stream(RNG_TRANSFORM, f->seed, 0, 0, 0), &plan, e));
+    *height = plan.out_height;
+    *width = plan.out_width;
+    return 0;
+}
+
+static int size_of(struct feed *f, const struct catalog_sample *s, uint32_t *height, uint32_t *width, struct fb_error *e)
+{
+    size_t capacity = s->length + IO_TAIL;
+    struct waiting_read *w = calloc(1, sizeof(*w));
+    uint8_t *buffer = malloc(capacity);
+    if (!w || !buffer) {
+        free(w);
+        free(buffer);
+        return error_set(e, FB_E_NOMEM, "read", "no memory for the first sample (%zu bytes)", capacity);
+    }
+    pthread_mutex_init(&w->lock, NULL);
+    thread_cond_init(&w->came);
+    w->request = (struct io_request){
+        .dir_fd = f->dataset.root_fd,
+        .path = s->object,
+        .offset = s->offset,
+        .length = s->length,
+        .expected_size = s->length,
+        .buffer = buffer,
+        .capacity = capacity,
+        .done = wake,
+        .owner = w,
+        .error = e,
+    };
+    f->io->ops->submit(f->io, &w->request, false);
+    int rc = wait_for(f, w, e);
+    if (rc < 0)
+        return rc; /* the read still owns its memory */
+    rc = w->request.status < 0 ? w->request.status : plan_size(f, buffer, w->request.got, height, width, e);
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->came);
+    free(w);
+    free(buffer);
+    return rc;
+}
+
+int first_size(struct feed *f, uint32_t *height, uint32_t *width, struct fb_error *e)
+{
+    int rc = FB_E_DATA;
+    for (uint64_t i = 0; i < f->subset.count && i < TRIES; i++) {
+        struct catalog_sample s;
+        uint64_t sample = f->subset.sample ? f->subset.sample[i] : i;
+        error_clear(e);
+        FB_TRY(catalog_sample(f->dataset.catalog, sample, &s, e));
+        rc = size_of(f, &s, height, width, e);
+        if (rc >= 0 || rc == FB_E_INTERRUPTED)
+            return rc;
+        error_at(e, s.key, -1);
+    }
+    error_remedy(e, "the size of the images could not be found out; add a transform that fixes it, such as CenterCrop(224)");
+    return rc;
+}

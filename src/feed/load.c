@@ -1,0 +1,324 @@
+/* What a worker does with a load: read (if io has not), decode the region the transforms want, transform into the place, publish. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "feed/crew.h"
+
+enum { MOST_ATTEMPTS = 64, WAITS_FOR_MEMORY = 200 };
+
+void load_step(struct load *l, enum load_step step)
+{
+    atomic_store_explicit(&l->step, step, memory_order_relaxed);
+    atomic_store_explicit(&l->since_ns, clock_now_ns(), memory_order_relaxed);
+}
+
+void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position)
+{
+    l->slot = s;
+    l->place = place;
+    l->attempt = 0;
+    l->position = position;
+    l->buffer = NULL;
+    l->error = NULL;
+    l->next = NULL;
+    load_step(l, LOAD_PLANNED);
+}
+
+static struct fb_error *new_error(void)
+{
+    struct fb_error *e = malloc(sizeof(*e));
+    error_clear(e);
+    return e;
+}
+
+void load_aim(struct feed *f, struct load *l, uint64_t sample)
+{
+    l->needs_aim = l->would_block = false;
+    l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
+    struct fb_error *e = NULL;
+    if (catalog_sample(f->dataset.catalog, l->sample, &l->where, NULL) < 0) {
+        e = new_error();
+        catalog_sample(f->dataset.catalog, l->sample, &l->where, e);
+        l->where = (struct catalog_sample){.key = "", .object = ""};
+    }
+    l->error = e;
+    l->size = l->where.length;
+    l->slot->place[l->place].sample = l->sample;
+    l->slot->place[l->place].key = l->where.key;
+}
+
+/* ---- finishing ---- */
+
+static void publish(struct feed *f, struct slot *s)
+{
+    pthread_mutex_lock(&f->lock);
+    if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
+        feed_recycle(f, s);
+    } else {
+        s->state = SLOT_READY;
+        s->ready_ns = clock_now_ns();
+        if (f->is_consumer_waiting && s == f->ahead_first)
+            pthread_cond_signal(&f->consumer_wakes);
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void give_buffer_back(struct feed *f, struct load *l)
+{
+    if (!l->buffer)
+        return;
+    pthread_mutex_lock(&f->lock);
+    reads_give(&f->reads, l->buffer);
+    pthread_cond_signal(&f->planner_wakes);
+    pthread_mutex_unlock(&f->lock);
+    l->buffer = NULL;
+}
+
+void load_finish(struct feed *f, struct load *l)
+{
+    struct slot *s = l->slot;
+    give_buffer_back(f, l);
+    free(l->error);
+    l->error = NULL;
+    atomic_store_explicit(&l->step, LOAD_IDLE, memory_order_relaxed);
+    if (atomic_fetch_sub_explicit(&s->remaining, 1, memory_order_acq_rel) == 1)
+        publish(f, s);
+}
+
+/* The batch fails with the error of its lowest place, so that the same run fails the same way for any number of threads. */
+static void fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
+{
+    struct slot *s = l->slot;
+    pthread_mutex_lock(&f->lock);
+    if (!s->error || l->place < s->error_place) {
+        if (!s->error)
+            s->error = malloc(sizeof(*s->error));
+        if (s->error)
+            *s->error = *e;
+        s->error_place = l->place;
+    }
+    pthread_mutex_unlock(&f->lock);
+    load_finish(f, l);
+}
+
+/* Not the sample's fault: a stand-in would fail the same way. */
+static bool is_systemic(const struct fb_error *e)
+{
+    return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE || e->sys_errno == ENOMEM;
+}
+
+static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
+{
+    error_at(e, l->where.key, -1);
+    e->sample = (int64_t)l->sample;
+    if (!f->skips_bad || is_systemic(e) || l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
+        fail_batch(f, l, e);
+        return;
+    }
+    feed_note_bad(f, e, l->slot->epoch);
+    if (++l->attempt > MOST_ATTEMPTS || f->layout.count == 1) {
+        error_remedy(e, "every stand-in tried was bad, too: check the data set");
+        fail_batch(f, l, e);
+        return;
+    }
+    pthread_mutex_lock(&f->lock);
+    l->slot->redraws++;
+    pthread_mutex_unlock(&f->lock);
+    give_buffer_back(f, l);
+    free(l->error);
+    l->error = NULL;
+    l->needs_aim = true;
+    planner_redo(f, l);
+}
+
+/* ---- reading ---- */
+
+static void note_cached(struct feed *f, bool is_cached)
+{
+    int score = atomic_load_explicit(&f->miss_score, memory_order_relaxed);
+    score = is_cached ? score - (score + 7) / 8 : score + (256 - score + 7) / 8;
+    atomic_store_explicit(&f->miss_score, score, memory_order_relaxed);
+}
+
+/* Memory for the calling worker, asking others to give back what they don't need before giving up. */
+static void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e)
+{
+    for (int i = 0; i < WAITS_FOR_MEMORY; i++) {
+        void *p = scratch_need(s, bytes, NULL);
+        if (p || bytes > atomic_load_explicit(&f->budget->limit, memory_order_relaxed) || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
+            break;
+        uint32_t seen = budget_seen(f->budget);
+        crew_press(NULL);
+        budget_wait(f->budget, seen, 5000000);
+    }
+    return scratch_need(s, bytes, e);
+}
+
+/* Reads on this thread if the bytes are in memory. 1: io must do it (the load is gone). */
+static int read_now(struct worker *w, struct feed *f, struct load *l, const uint8_t **bytes, size_t *n, struct fb_error *e)
+{
+    struct io_request *r = &l->request;
+    for (;;) {
+        uint8_t *buffer = worker_memory(f, &w->bytes, l->size + IO_TAIL, e);
+        if (!buffer)
+            return e->code;
+        *r = (struct io_request){
+            .dir_fd = f->dataset.root_fd,
+            .path = l->where.object,
+            .offset = l->where.offset,
+            .length = l->where.length == l->where.object_size ? IO_WHOLE : l->where.length,
+            .expected_size = l->size,
+            .buffer = buffer,
+            .capacity = w->bytes.capacity,
+            .owner = l,
+            .error = e,
+        };
+        uint64_t since = clock_now_ns();
+        int rc = f->io->ops->try_now(f->io, r);
+        if (rc == IO_GREW) {
+            l->size = r->object_size;
+            continue;
+        }
+        note_cached(f, rc != IO_BLOCKED);
+        if (rc == IO_BLOCKED) {
+            l->would_block = true;
+            planner_redo(f, l);
+            return 1;
+        }
+        FB_TRY(rc);
+        meter_work(&f->meter, w->index, STAGE_READ, clock_now_ns() - since, 1, r->got);
+        atomic_fetch_add_explicit(&f->cached_reads, 1, memory_order_relaxed);
+        *bytes = buffer;
+        *n = r->got;
+        return 0;
+    }
+}
+
+static int get_bytes(struct worker *w, struct feed *f, struct load *l, const uint8_t **bytes, size_t *n, struct fb_error *e)
+{
+    if (l->error) {
+        *e = *l->error;
+        return e->code;
+    }
+    if (!l->buffer)
+        return read_now(w, f, l, bytes, n, e);
+    if (l->request.status < 0) {
+        *e = l->buffer->error;
+        if (!e->code)
+            error_set(e, l->request.status, "read", "the read failed");
+        return e->code;
+    }
+    *bytes = l->buffer->data;
+    *n = l->request.got;
+    return 0;
+}
+
+static void note_changed(struct feed *f, const struct load *l)
+{
+    const struct io_request *r = &l->request;
+    bool is_other_size = r->length == IO_WHOLE && r->got != l->where.length;
+    bool is_other_time = r->object_mtime_ns && l->where.mtime_ns && r->object_mtime_ns != l->where.mtime_ns;
+    if (is_other_size || is_other_time)
+        atomic_fetch_add_explicit(&f->changed, 1, memory_order_relaxed);
+}
+
+/* ---- decoding ---- */
+
+static int check_size(const struct feed *f, const struct plan *plan, struct fb_error *e)
+{
+    if (plan->out_height == f->out_height && plan->out_width == f->out_width)
+        return 0;
+    error_set(e, FB_E_DATA, "transform", "it comes out %u x %u (height x width), but the batch's images are %u x %u", plan->out_height,
+              plan->out_width, f->out_height, f->out_width);
+    error_remedy(e, "add a transform that gives all images one size: RandomResizedCrop(224), or Resize(256) and CenterCrop(224)");
+    return FB_E_DATA;
+}
+
+static int decode_and_transform(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
+{
+    struct slot *s = l->slot;
+    struct image_header h;
+    const struct codec_ops *codec;
+    struct plan plan;
+    uint64_t t0 = clock_now_ns();
+    FB_TRY(codec_header(bytes, n, &h, &codec, e));
+    struct rng rng = rng_stream(RNG_TRANSFORM, f->seed, s->epoch, l->position, l->attempt);
+    FB_TRY(pipeline_plan(f->pipeline, &h, rng, &plan, e));
+    FB_TRY(check_size(f, &plan, e));
+
+    struct place out = {slot_at(s, 0, l->place), pipeline_dtype(f->pipeline), pipeline_layout(f->pipeline), f->out_height, f->out_width};
+    struct image region = {.stride = 3 * (size_t)plan.region.width, .width = plan.region.width, .height = plan.region.height};
+    bool is_direct = pipeline_is_identity(f->pipeline, &plan);
+    region.data = is_direct ? out.data : worker_memory(f, &w->pixels, region.stride * region.height, e);
+    if (!region.data)
+        return e->code;
+    FB_TRY(codec_decode(&w->codec, codec, bytes, n, &h, &plan.region, &region, e));
+    uint64_t t1 = clock_now_ns();
+    meter_work(&f->meter, w->index, STAGE_DECODE, t1 - t0, 1, region.stride * region.height);
+    if (!is_direct) {
+        if (!worker_memory(f, &w->work, plan.scratch_bytes, e))
+            return e->code;
+        FB_TRY(pipeline_run(f->pipeline, &plan, &region, &out, &w->work, e));
+    }
+    meter_work(&f->meter, w->index, STAGE_TRANSFORM, clock_now_ns() - t1, 1, s->shape->field[0].sample_bytes);
+    s->place[l->place].draw = plan.draw;
+    return 0;
+}
+
+static int copy_labels(struct feed *f, struct load *l, struct fb_error *e)
+{
+    struct slot *s = l->slot;
+    for (int field = 1; field < s->shape->field_count; field++) {
+        const void *value = catalog_value(f->dataset.catalog, l->sample, field - 1, e);
+        if (!value)
+            return e->code;
+        void *to = slot_at(s, field, l->place);
+        memcpy(to, value, s->shape->field[field].sample_bytes);
+        if (field == f->class_field && f->subset.class_new) {
+            int64_t label;
+            memcpy(&label, to, sizeof(label));
+            if (label < 0 || label >= catalog_class_count(f->dataset.catalog))
+                return error_set(e, FB_E_DATA, "dataset", "its label %lld is not a class", (long long)label);
+            label = f->subset.class_new[label];
+            memcpy(to, &label, sizeof(label));
+        }
+    }
+    return 0;
+}
+
+static void note_service(struct feed *f, uint64_t ns)
+{
+    uint64_t mean = atomic_load_explicit(&f->service_ns, memory_order_relaxed);
+    atomic_store_explicit(&f->service_ns, mean ? mean - mean / 16 + ns / 16 : ns, memory_order_relaxed);
+    histogram_add(&f->load_histogram, ns);
+}
+
+void load_run(struct worker *w, struct feed *f, struct load *l)
+{
+    if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
+        load_finish(f, l);
+        return;
+    }
+    struct fb_error e;
+    error_clear(&e);
+    const uint8_t *bytes;
+    size_t n;
+    uint64_t since = clock_now_ns();
+    load_step(l, LOAD_DECODING);
+    int rc = get_bytes(w, f, l, &bytes, &n, &e);
+    if (rc == 1)
+        return;
+    if (rc == 0) {
+        note_changed(f, l);
+        rc = decode_and_transform(w, f, l, bytes, n, &e);
+    }
+    if (rc == 0)
+        rc = copy_labels(f, l, &e);
+    note_service(f, clock_now_ns() - since);
+    if (rc < 0)
+        handle_bad(f, l, &e);
+    else
+        load_finish(f, l);
+}

@@ -1,0 +1,320 @@
+/* Opening and closing a feed: options in, everything ready; everything out within a second. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "feed/crew.h"
+#include "feed/first_size.h"
+
+enum {
+    IO_DEPTH = 64,
+    HELD_BY_USER = 2,
+    WORKER_BYTES = 2 << 20, /* of working memory that each worker may count on */
+    READ_BYTES = 2 << 20    /* and the reads together */
+};
+static const uint64_t close_step_ns = 300000000; /* three steps: planner, io, workers */
+
+/* ---- checking ---- */
+
+static int refuse(struct fb_error *e, const char *cause, const char *remedy)
+{
+    error_set(e, FB_E_USAGE, "feed", "%s", cause);
+    error_remedy(e, "%s", remedy);
+    return FB_E_USAGE;
+}
+
+static int check_options(const fb_options *o, struct fb_error *e)
+{
+    if (!o->source && !o->paths)
+        return refuse(e, "there is no source", "give a folder, a glob, a manifest or a list of files");
+    if (o->batch_size == 0 || o->batch_size > (1u << 24))
+        return refuse(e, "batch_size must be from 1 to 16777216", "");
+    if (o->global_batch_size > (1u << 24))
+        return refuse(e, "global_batch_size must be at most 16777216", "");
+    if (o->threads < 0 || o->threads > 1024)
+        return refuse(e, "threads must be from 0 (automatic) to 1024", "");
+    if (o->layout < FB_NCHW || o->layout > FB_CHANNELS_LAST)
+        return refuse(e, "layout is none of NCHW, NHWC, channels_last", "");
+    if (o->weights && !o->shuffle)
+        return refuse(e, "weights draw at random, so they need shuffle", "set shuffle=True, or leave weights out");
+    return 0;
+}
+
+/* ---- the parts ---- */
+
+static int open_dataset(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    struct dataset_request r = {
+        .source = o->source,
+        .paths = o->paths,
+        .path_count = o->path_count,
+        .columns = o->columns,
+        .column_count = o->column_count,
+        .catalog_dir = o->catalog_dir,
+        .progress = o->progress,
+        .interrupted = o->interrupted,
+        .ctx = o->ctx,
+        .log = f->log,
+    };
+    return dataset_open(&f->dataset, &r, e);
+}
+
+static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    struct subset_request r = {
+        .classes = o->classes,
+        .class_count = o->class_count,
+        .class_seed = o->class_seed,
+        .per_class = o->per_class,
+        .fraction = o->fraction,
+        .indices = o->indices,
+        .index_count = o->index_count,
+        .split = o->split,
+        .split_share = o->split_share,
+    };
+    FB_TRY(subset_choose(&f->subset, f->dataset.catalog, &r, e));
+    if (o->weights)
+        FB_TRY(alias_open(&f->weights, o->weights, o->weight_count, f->subset.count, e));
+    return 0;
+}
+
+static int open_pipeline(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    FB_TRY(pipeline_open(&f->pipeline, o->transforms, o->dtype, o->layout, o->exif != 0, e));
+    if (pipeline_fixed_size(f->pipeline, &f->out_height, &f->out_width))
+        return 0;
+    return first_size(f, &f->out_height, &f->out_width, e);
+}
+
+static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    f->pid = getpid();
+    f->log = (struct log){o->log, o->ctx};
+    f->interrupted = o->interrupted;
+    f->ctx = o->ctx;
+    f->batch_size = o->batch_size;
+    f->global_batch_size = o->global_batch_size;
+    f->seed = o->seed;
+    f->is_shuffled = o->shuffle != 0;
+    f->drop_last = o->drop_last != 0;
+    f->skips_bad = o->on_error == FB_SKIP;
+    f->max_errors = f->skips_bad ? o->max_errors : -1;
+    f->rank = o->rank;
+    f->world = o->world_size;
+    f->opened_ns = clock_now_ns();
+    f->class_field = -1;
+    atomic_init(&f->refs, 1);
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->bad_lock, NULL);
+    thread_cond_init(&f->planner_wakes);
+    thread_cond_init(&f->consumer_wakes);
+    error_clear(&f->epoch_error);
+    if ((o->rank < 0) != (o->world_size < 0))
+        return refuse(e, "rank and world_size belong together", "give both or neither");
+    return 0;
+}
+
+/* ---- the shape of a batch ---- */
+
+static int add_image_field(struct feed *f, struct slot_shape *s, struct fb_error *e)
+{
+    enum fb_dtype dtype = pipeline_dtype(f->pipeline);
+    int64_t size = (int64_t)fb_dtype_size(dtype), h = f->out_height, w = f->out_width;
+    if (dtype == FB_UINT64) /* the digest transform: one number per image */
+        return slot_shape_add(s, "digest", dtype, 0, NULL, NULL, e);
+    switch (pipeline_layout(f->pipeline)) {
+    case FB_NCHW: return slot_shape_add(s, "image", dtype, 3, (int64_t[]){3, h, w}, NULL, e);
+    case FB_NHWC: return slot_shape_add(s, "image", dtype, 3, (int64_t[]){h, w, 3}, NULL, e);
+    default: return slot_shape_add(s, "image", dtype, 3, (int64_t[]){3, h, w}, (int64_t[]){size, 3 * w * size, 3 * size}, e);
+    }
+}
+
+static int make_shape(struct feed *f, uint64_t places, struct slot_shape *s, struct fb_error *e)
+{
+    memset(s, 0, sizeof(*s));
+    s->places = (uint32_t)places;
+    FB_TRY(add_image_field(f, s, e));
+    for (int i = 0; i < catalog_field_count(f->dataset.catalog); i++) {
+        const struct catalog_field *field = catalog_field(f->dataset.catalog, i);
+        if (field->is_class)
+            f->class_field = s->field_count;
+        FB_TRY(slot_shape_add(s, field->name, field->dtype, field->ndim, field->shape, NULL, e));
+    }
+    return 0;
+}
+
+uint64_t feed_least_memory(const struct feed *f)
+{
+    return f->slot_total_bytes * (f->least_ahead + HELD_BY_USER) + (uint64_t)crew_threads() * WORKER_BYTES + READ_BYTES;
+}
+
+static void size_look_ahead(struct feed *f)
+{
+    uint64_t limit = atomic_load(&f->budget->limit), total = f->slot_total_bytes;
+    uint64_t wanted = (IO_DEPTH + f->shape.places - 1) / f->shape.places + 2; /* enough loads for io's depth, and three batches */
+    uint64_t room = limit / 4 * 3 / total;
+    uint64_t most = room > HELD_BY_USER + 1 ? room - HELD_BY_USER : 1;
+    f->look_ahead = (uint32_t)(wanted < most ? wanted : most);
+    f->reads.limit = limit / 4;
+}
+
+static int resolve_ranks(struct feed *f, struct fb_error *e)
+{
+    if (f->rank < 0)
+        FB_TRY(ranks_from_environment((const char *(*)(const char *))getenv, &f->rank, &f->world, e));
+    if (f->world < 1 || f->rank < 0 || f->rank >= f->world) {
+        error_set(e, FB_E_USAGE, "order", "rank %d of a world of %d is not possible", f->rank, f->world);
+        error_remedy(e, "rank must be from 0 to world_size - 1");
+        return FB_E_USAGE;
+    }
+    uint64_t global = f->global_batch_size ? f->global_batch_size : f->batch_size * (uint64_t)f->world;
+    if (global < (uint64_t)f->world) {
+        error_set(e, FB_E_USAGE, "order", "global_batch_size=%llu is smaller than the world of %d ranks", (unsigned long long)global, f->world);
+        error_remedy(e, "every rank needs at least one sample of each global batch");
+        return FB_E_USAGE;
+    }
+    f->layout = (struct rank_layout){f->subset.count, global, (uint32_t)f->rank, (uint32_t)f->world, f->drop_last};
+    if (ranks_batch_count(&f->layout, 0) == 0) {
+        error_set(e, FB_E_USAGE, "order", "drop_last leaves nothing: %llu samples do not fill one batch of %llu",
+                  (unsigned long long)f->subset.count, (unsigned long long)global);
+        error_remedy(e, "use a smaller batch_size=, or drop_last=False");
+        return FB_E_USAGE;
+    }
+    return 0;
+}
+
+int feed_resolve(struct feed *f, struct fb_error *e)
+{
+    if (f->is_resolved)
+        return 0;
+    FB_TRY(resolve_ranks(f, e));
+    FB_TRY(make_shape(f, ranks_largest(&f->layout), &f->shape, e));
+    f->slot_total_bytes = slot_bytes(&f->shape, sizeof(struct load));
+    f->least_ahead = 1;
+    size_look_ahead(f);
+    f->is_resolved = true;
+    return 0;
+}
+
+/* ---- open ---- */
+
+/* Tells at open, not at the first batch, when a batch cannot fit. The world is not known yet; batch_size is per rank anyway. */
+static int check_memory(struct feed *f, struct fb_error *e)
+{
+    struct slot_shape shape;
+    uint64_t places = f->global_batch_size ? 1 : f->batch_size < f->subset.count ? f->batch_size : f->subset.count;
+    FB_TRY(make_shape(f, places, &shape, e));
+    uint64_t need = slot_bytes(&shape, sizeof(struct load)) * (1 + HELD_BY_USER) + (uint64_t)crew_threads() * WORKER_BYTES + READ_BYTES;
+    uint64_t limit = atomic_load(&f->budget->limit);
+    if (need <= limit)
+        return 0;
+    char need_text[32], limit_text[32];
+    error_set(e, FB_E_BUDGET, "feed", "the memory budget of %s is too small: this batch needs at least %s",
+              text_size(limit, limit_text, sizeof(limit_text)), text_size(need, need_text, sizeof(need_text)));
+    error_remedy(e, "use memory=%llu or more, or a smaller batch_size=", (unsigned long long)need);
+    return FB_E_BUDGET;
+}
+
+static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    FB_TRY(copy_options(f, o, e));
+    FB_TRY(check_options(o, e));
+    FB_TRY(open_dataset(f, o, e));
+    FB_TRY(choose_samples(f, o, e));
+    FB_TRY(crew_join(f, o->threads, o->memory, e));
+    f->has_joined = true;
+    f->reads.budget = f->budget;
+    FB_TRY(io_open(&f->io, o->io, IO_DEPTH, &f->log, e));
+    FB_TRY(open_pipeline(f, o, e));
+    return check_memory(f, e);
+}
+
+int feed_open(const fb_options *o, struct feed **out, struct fb_error *e)
+{
+    *out = NULL;
+    struct feed *f = aligned_alloc(_Alignof(struct feed), sizeof(*f));
+    if (!f)
+        return error_set_errno(e, "feed", ENOMEM, "open a loader");
+    memset(f, 0, sizeof(*f));
+    f->dataset.root_fd = -1;
+    int rc = open_parts(f, o, e);
+    if (rc < 0) {
+        feed_close(f);
+        return rc;
+    }
+    *out = f;
+    return 0;
+}
+
+/* ---- close ---- */
+
+static void free_slots(struct feed *f)
+{
+    while (f->free_slots) {
+        struct slot *s = f->free_slots;
+        f->free_slots = s->next;
+        slot_free(s);
+        budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+    }
+}
+
+void feed_unref(struct feed *f)
+{
+    if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (f->budget) {
+        free_slots(f);
+        reads_trim(&f->reads);
+    }
+    feed_free_bad(f);
+    free(f->held_slots);
+    pipeline_close(f->pipeline);
+    alias_close(f->weights);
+    subset_free(&f->subset);
+    dataset_close(&f->dataset);
+    pthread_cond_destroy(&f->planner_wakes);
+    pthread_cond_destroy(&f->consumer_wakes);
+    pthread_mutex_destroy(&f->lock);
+    pthread_mutex_destroy(&f->bad_lock);
+    free(f);
+}
+
+/* Loads that wait for a worker when the workers are gone. */
+static void drop_ready(struct feed *f, struct load *l)
+{
+    while (l) {
+        struct load *next = l->next;
+        load_finish(f, l);
+        l = next;
+    }
+}
+
+void feed_close(struct feed *f)
+{
+    if (f->pid != getpid())
+        return; /* the parent's threads are not here: nothing can be taken down in a forked child */
+    pthread_mutex_lock(&f->lock);
+    f->is_closing = true;
+    feed_replan(f, NULL);
+    pthread_cond_broadcast(&f->consumer_wakes);
+    pthread_mutex_unlock(&f->lock);
+
+    bool is_stuck = f->has_planner && !thread_join_or_leave(f->planner, close_step_ns);
+    if (f->io && f->io->ops->close(f->io, close_step_ns) > 0)
+        is_stuck = true;
+    struct load *ready = NULL;
+    if (f->has_joined && !crew_leave(f, close_step_ns, &ready))
+        is_stuck = true;
+    drop_ready(f, ready);
+    pthread_mutex_lock(&f->lock);
+    struct load *redo = f->redo;
+    f->redo = NULL;
+    pthread_mutex_unlock(&f->lock);
+    drop_ready(f, redo);
+    if (!is_stuck) /* otherwise someone may still write to it: left behind for ever */
+        feed_unref(f);
+}

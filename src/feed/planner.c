@@ -1,0 +1,403 @@
+/* The planner: one thread per feed that walks the order ahead of the consumer.
+ *
+ * It takes a slot for each batch, makes a load for each place and sends it on its way: straight to the workers while their own reads find the
+ * bytes in the page cache, otherwise to io with a buffer. Loads that come back (a read that would block, a file that grew, a stand-in for a
+ * bad sample) go first. After the last batch of an epoch it goes on with the next one; if the consumer wants another, the plan is dropped.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "feed/crew.h"
+
+enum {
+    NAP_NS = 100000000,      /* how long a wait may overlook is_pressed */
+    TIGHT_NAP_NS = 5000000,  /* while waiting for memory that others hold */
+    COLD_ABOVE = 64,         /* of 256: send reads to io */
+    PROBE_EVERY = 32,        /* while cold, one load in so many asks whether the cache is warm again */
+    LOOK_AHEAD_MOST = 64,
+    HELD_BY_USER = 2
+};
+
+struct plan_state {
+    struct feed *f;
+    struct load *todo;      /* of the slot being issued */
+    struct order order;     /* of f->planned.epoch */
+    uint64_t order_epoch;
+    bool has_order;
+};
+
+/* ---- slots; f->lock is held ---- */
+
+static bool is_owned_full(const struct feed *f)
+{
+    return f->owned >= f->look_ahead + HELD_BY_USER;
+}
+
+/* The user keeps more batches than the budget has for that: the oldest is theirs from now on. */
+static bool give_away_oldest(struct feed *f)
+{
+    if (f->held <= HELD_BY_USER)
+        return false;
+    struct slot *s = f->held_slots[0];
+    f->held--;
+    for (uint32_t i = 0; i < f->held; i++)
+        f->held_slots[i] = f->held_slots[i + 1];
+    s->is_given = true;
+    f->owned--;
+    f->given_away++;
+    budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+    return true;
+}
+
+/* NULL: none now. *is_poor: because there is no memory. */
+static struct slot *get_slot(struct feed *f, bool *is_poor)
+{
+    *is_poor = false;
+    struct slot *s = f->free_slots;
+    if (s) {
+        f->free_slots = s->next;
+        s->next = NULL;
+        return s;
+    }
+    if (is_owned_full(f) && !give_away_oldest(f))
+        return NULL;
+    *is_poor = !budget_take(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+    if (*is_poor)
+        return NULL;
+    s = slot_new(&f->shape, f, sizeof(struct load));
+    if (!s) {
+        budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+        *is_poor = true;
+        return NULL;
+    }
+    f->owned++;
+    return s;
+}
+
+static void drop_free_slots(struct feed *f)
+{
+    while (f->free_slots) {
+        struct slot *s = f->free_slots;
+        f->free_slots = s->next;
+        slot_free(s);
+        f->owned--;
+        budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+    }
+}
+
+/* Someone needs memory: an idle feed gives back everything, a live one what it has beyond the least. */
+static void give_back(struct feed *f)
+{
+    atomic_store_explicit(&f->is_pressed, false, memory_order_relaxed);
+    f->look_ahead = f->least_ahead;
+    if (!f->is_live && f->has_plan)
+        feed_replan(f, NULL);
+    drop_free_slots(f);
+    reads_trim(&f->reads);
+}
+
+static bool wants_batch(struct feed *f)
+{
+    if (!f->has_plan)
+        return false;
+    if (f->planned_next == f->planned.batches) { /* on to the next epoch, on the guess that it will be wanted */
+        f->planned = (struct run){f->planned.epoch + 1, 0, ranks_batch_count(&f->layout, 0)};
+        f->planned_next = 0;
+    }
+    return f->ahead < f->look_ahead;
+}
+
+/* ---- issuing ---- */
+
+static void fail_load(struct feed *f, struct load *l, int code, const char *cause)
+{
+    l->error = calloc(1, sizeof(*l->error));
+    if (l->error) {
+        error_clear(l->error);
+        error_set(l->error, code, "read", "%s", cause);
+    }
+    crew_push(f, l, l, 1);
+}
+
+static void read_done(struct io_request *r)
+{
+    struct load *l = r->owner;
+    struct feed *f = l->slot->owner;
+    meter_work(&f->meter, 0, STAGE_READ, r->done_ns > r->submitted_ns ? r->done_ns - r->submitted_ns : 0, 1, r->status == 0 ? r->got : 0);
+    atomic_fetch_add_explicit(&f->io_reads, 1, memory_order_relaxed);
+    if (r->status == IO_GREW) {
+        l->size = r->object_size;
+        planner_redo(f, l);
+        return;
+    }
+    crew_push(f, l, l, 1);
+}
+
+static void submit(struct feed *f, struct load *l, struct read_buffer *b)
+{
+    l->buffer = b;
+    l->request = (struct io_request){
+        .dir_fd = f->dataset.root_fd,
+        .path = l->where.object,
+        .offset = l->where.offset,
+        .length = l->where.length == l->where.object_size ? IO_WHOLE : l->where.length,
+        .expected_size = l->size,
+        .buffer = b->data,
+        .capacity = b->capacity,
+        .done = read_done,
+        .owner = l,
+        .error = &b->error,
+    };
+    load_step(l, LOAD_READING);
+    f->io->ops->submit(f->io, &l->request, false);
+}
+
+static bool is_cold(struct feed *f)
+{
+    return !f->io->ops->try_now || atomic_load_explicit(&f->miss_score, memory_order_relaxed) > COLD_ABOVE;
+}
+
+/* Does this load go to the workers, who read by themselves? Not if that was tried and would have blocked. */
+static bool goes_straight(struct feed *f, const struct load *l)
+{
+    if (l->would_block || !f->io->ops->try_now)
+        return false;
+    return !is_cold(f) || f->probe++ % PROBE_EVERY == 0;
+}
+
+/* Sends one load to io. False: no buffer now. */
+static bool send_to_io(struct feed *f, struct load *l)
+{
+    bool is_too_large;
+    pthread_mutex_lock(&f->lock);
+    struct read_buffer *b = l->buffer;
+    if (b && b->capacity < l->size + IO_TAIL) {
+        reads_give(&f->reads, b);
+        b = NULL;
+    }
+    if (!b)
+        b = reads_take(&f->reads, l->size + IO_TAIL, &is_too_large);
+    l->buffer = NULL;
+    pthread_mutex_unlock(&f->lock);
+    if (b) {
+        submit(f, l, b);
+        return true;
+    }
+    if (!is_too_large)
+        return false;
+    char cause[160], size[32], limit[32];
+    snprintf(cause, sizeof(cause), "the file has %s, more than half of the memory budget of %s", text_size(l->size, size, sizeof(size)),
+             text_size(atomic_load(&f->budget->limit), limit, sizeof(limit)));
+    fail_load(f, l, FB_E_BUDGET, cause);
+    return true;
+}
+
+/* Issues what it can of `todo`; a chain of straight ones is pushed at once. */
+static bool issue(struct plan_state *p)
+{
+    struct feed *f = p->f;
+    struct load *first = NULL, *last = NULL;
+    uint32_t count = 0;
+    bool is_stuck = false;
+    while (p->todo && !is_stuck && !atomic_load_explicit(&f->has_redo, memory_order_relaxed)) {
+        struct load *l = p->todo, *next = l->next;
+        l->next = NULL;
+        if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
+            load_finish(f, l);
+        } else if (l->error || goes_straight(f, l)) {
+            if (last)
+                last->next = l;
+            else
+                first = l;
+            last = l;
+            count++;
+        } else if (!send_to_io(f, l)) {
+            l->next = next;
+            is_stuck = true;
+            break;
+        }
+        p->todo = next;
+    }
+    if (first)
+        crew_push(f, first, last, count);
+    return !is_stuck;
+}
+
+/* ---- planning ---- */
+
+static const struct order *order_of(struct plan_state *p, uint64_t epoch)
+{
+    if (!p->has_order || p->order_epoch != epoch) {
+        order_init(&p->order, p->f->layout.count, p->f->seed, epoch, p->f->is_shuffled, p->f->weights);
+        p->order_epoch = epoch;
+        p->has_order = true;
+    }
+    return &p->order;
+}
+
+static void fill_slot(struct plan_state *p, struct slot *s, const struct run *run, uint64_t batch)
+{
+    struct feed *f = p->f;
+    struct batch_span span = ranks_batch(&f->layout, run->start, batch);
+    s->epoch = run->epoch;
+    s->batch = batch;
+    s->first = span.first;
+    s->end = span.end;
+    s->redraws = 0;
+    free(s->error);
+    s->error = NULL;
+    slot_prepare(s, (uint32_t)span.count);
+    struct state after = {f->seed, s->epoch, s->end, f->subset.fingerprint};
+    state_write(&after, s->state_json, sizeof(s->state_json));
+    atomic_store_explicit(&s->remaining, s->count, memory_order_relaxed);
+
+    const struct order *o = order_of(p, run->epoch);
+    struct load *loads = s->loads, **tail = &p->todo;
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct load *l = &loads[i];
+        load_init(l, s, i, span.first + i);
+        s->place[i].is_repeat = i >= span.count - span.repeats;
+        load_aim(f, l, order_at(o, l->position));
+        *tail = l;
+        tail = &l->next;
+    }
+    *tail = NULL;
+}
+
+/* f->lock is held: the next batch gets the slot. */
+static void append_slot(struct feed *f, struct slot *s)
+{
+    s->state = SLOT_FILLING;
+    s->next = NULL;
+    if (f->ahead_last)
+        f->ahead_last->next = s;
+    else
+        f->ahead_first = s;
+    f->ahead_last = s;
+    f->ahead++;
+}
+
+/* f->lock is held. Re-aims what came back and puts it before everything else. */
+static void collect_redo(struct plan_state *p)
+{
+    struct feed *f = p->f;
+    atomic_store_explicit(&f->has_redo, false, memory_order_relaxed);
+    while (f->redo) {
+        struct load *l = f->redo;
+        f->redo = l->next;
+        if (l->needs_aim) {
+            struct order o;
+            order_init(&o, f->layout.count, f->seed, l->slot->epoch, f->is_shuffled, f->weights);
+            load_aim(f, l, order_redraw(&o, l->position, l->attempt));
+        }
+        l->next = p->todo;
+        p->todo = l;
+    }
+}
+
+/* The consumer waited although everything was planned: the look-ahead is too short for the jitter. */
+static void grow_look_ahead(struct feed *f)
+{
+    uint64_t share = atomic_load_explicit(&f->budget->limit, memory_order_relaxed) / 4;
+    if (f->waited_since_growth && f->look_ahead < LOOK_AHEAD_MOST && (f->look_ahead + 1) * f->slot_total_bytes < share) {
+        f->look_ahead++;
+        f->waited_since_growth = false;
+    }
+}
+
+/* f->lock is held, but let go while the slot is filled. The plan may be dropped meanwhile: then the slot is free again. */
+static void plan_batch(struct plan_state *p, struct slot *s)
+{
+    struct feed *f = p->f;
+    struct run run = f->planned;
+    uint64_t batch = f->planned_next++;
+    s->generation = atomic_load_explicit(&f->generation, memory_order_relaxed);
+    pthread_mutex_unlock(&f->lock);
+
+    uint64_t since = clock_now_ns();
+    fill_slot(p, s, &run, batch);
+    meter_work(&f->meter, 0, STAGE_PLAN, clock_now_ns() - since, s->count, 0);
+
+    pthread_mutex_lock(&f->lock);
+    if (s->generation == atomic_load_explicit(&f->generation, memory_order_relaxed)) {
+        append_slot(f, s);
+    } else {
+        p->todo = NULL;
+        feed_recycle(f, s);
+    }
+}
+
+/* f->lock is held and there is nothing to issue: plans one batch, or waits. */
+static void plan_or_wait(struct plan_state *p)
+{
+    struct feed *f = p->f;
+    bool is_poor = false;
+    struct slot *s = wants_batch(f) ? get_slot(f, &is_poor) : NULL;
+    if (s) {
+        plan_batch(p, s);
+        return;
+    }
+    uint64_t since = clock_now_ns();
+    if (is_poor && f->ahead >= f->least_ahead) {
+        f->look_ahead = f->ahead; /* the budget is used up: that far and no further */
+        is_poor = false;
+    } else if (is_poor) {
+        pthread_mutex_unlock(&f->lock);
+        crew_press(f);
+        pthread_mutex_lock(&f->lock);
+    } else {
+        grow_look_ahead(f);
+    }
+    if (!f->is_closing && !f->redo)
+        thread_cond_wait_until(&f->planner_wakes, &f->lock, since + (is_poor ? TIGHT_NAP_NS : NAP_NS));
+    meter_add(&f->meter.shard[0].stage[STAGE_PLAN].wait_out_ns, clock_now_ns() - since);
+}
+
+static void drop_todo(struct plan_state *p)
+{
+    while (p->todo) {
+        struct load *l = p->todo;
+        p->todo = l->next;
+        load_finish(p->f, l);
+    }
+}
+
+void *planner_main(void *arg)
+{
+    struct plan_state p = {.f = arg};
+    struct feed *f = arg;
+    pthread_mutex_lock(&f->lock);
+    while (!f->is_closing) {
+        collect_redo(&p);
+        if (atomic_load_explicit(&f->is_pressed, memory_order_relaxed))
+            give_back(f);
+        if (!p.todo)
+            plan_or_wait(&p);
+        pthread_mutex_unlock(&f->lock);
+        bool went = issue(&p);
+        pthread_mutex_lock(&f->lock);
+        if (!went && !f->is_closing) {
+            uint64_t since = clock_now_ns();
+            thread_cond_wait_until(&f->planner_wakes, &f->lock, since + TIGHT_NAP_NS);
+            meter_add(&f->meter.shard[0].stage[STAGE_PLAN].wait_out_ns, clock_now_ns() - since);
+        }
+    }
+    collect_redo(&p);
+    pthread_mutex_unlock(&f->lock);
+    drop_todo(&p);
+    return NULL;
+}
+
+void planner_redo(struct feed *f, struct load *l)
+{
+    load_step(l, LOAD_PLANNED);
+    pthread_mutex_lock(&f->lock);
+    l->next = f->redo;
+    f->redo = l;
+    atomic_store_explicit(&f->has_redo, true, memory_order_relaxed);
+    pthread_cond_signal(&f->planner_wakes);
+    pthread_mutex_unlock(&f->lock);
+}

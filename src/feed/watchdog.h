@@ -1,0 +1,10 @@
+/* The watchdog: when the consumer has waited long, say what for. */
+#ifndef FB_FEED_WATCHDOG_H
+#define FB_FEED_WATCHDOG_H
+
+#include "feed/feed.h"
+
+/* Called about once a second by the helper thread. Logs after FULLBORE_WATCHDOG seconds (default 10) of waiting, then at each doubling. */
+void watchdog_look(struct feed *f);
+
+#endif
