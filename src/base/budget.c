@@ -79,9 +79,9 @@ void memory_unmap(void *data, size_t bytes)
 
 void *scratch_need(struct scratch *s, size_t bytes, struct fb_error *e)
 {
-    if (bytes <= s->capacity)
+    if (bytes <= s->capacity && s->data)
         return s->data;
-    size_t capacity = (bytes + 4095) & ~(size_t)4095;
+    size_t capacity = bytes ? (bytes + 4095) & ~(size_t)4095 : 4096;
     if (capacity < bytes) {
         error_set(e, FB_E_NOMEM, "feed", "a buffer of %zu bytes cannot exist", bytes);
         return NULL;

@@ -29,6 +29,21 @@ static void start(struct fb_error *e, int code, const char *stage)
     snprintf(e->stage, sizeof(e->stage), "%s", stage);
 }
 
+/* vsnprintf cuts anywhere; what is left must be whole characters. */
+static void fill(char *out, size_t size, const char *format, va_list ap)
+{
+    int wanted = vsnprintf(out, size, format, ap);
+    if (wanted < 0)
+        out[0] = 0;
+    if (wanted < 0 || (size_t)wanted < size)
+        return;
+    size_t length = size - 1, lead = length;
+    while (lead > 0 && length - lead < 4 && ((unsigned char)out[--lead] & 0xC0) == 0x80)
+        ;
+    if ((unsigned char)out[lead] >= 0xC0 && text_utf8_length(out + lead, length - lead) != (int)(length - lead))
+        out[lead] = 0;
+}
+
 int error_set(struct fb_error *e, int code, const char *stage, const char *cause_format, ...)
 {
     if (is_taken(e))
@@ -36,7 +51,7 @@ int error_set(struct fb_error *e, int code, const char *stage, const char *cause
     start(e, code, stage);
     va_list ap;
     va_start(ap, cause_format);
-    vsnprintf(e->cause, sizeof(e->cause), cause_format, ap);
+    fill(e->cause, sizeof(e->cause), cause_format, ap);
     va_end(ap);
     return code;
 }
@@ -65,7 +80,7 @@ int error_set_errno(struct fb_error *e, const char *stage, int sys_errno, const 
     char what[256];
     va_list ap;
     va_start(ap, what_format);
-    vsnprintf(what, sizeof(what), what_format, ap);
+    fill(what, sizeof(what), what_format, ap);
     va_end(ap);
     char reason[128];
     snprintf(e->cause, sizeof(e->cause), "cannot %s: %s", what, text_errno(sys_errno, reason, sizeof(reason)));
@@ -79,7 +94,7 @@ void error_remedy(struct fb_error *e, const char *format, ...)
         return;
     va_list ap;
     va_start(ap, format);
-    vsnprintf(e->remedy, sizeof(e->remedy), format, ap);
+    fill(e->remedy, sizeof(e->remedy), format, ap);
     va_end(ap);
 }
 

@@ -1,8 +1,6 @@
 #include "base/options.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,18 +24,25 @@ const struct option *option_find(const struct option *table, const char *name)
     return NULL;
 }
 
-static bool parse_number(const char *text, double *value, const char **end)
-{
-    char *stop;
-    errno = 0;
-    *value = strtod(text, &stop);
-    *end = stop;
-    return stop != text && !errno && isfinite(*value);
-}
-
 static bool is_in_range(const struct option *o, double v)
 {
     return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);
+}
+
+static void add_to_list(char *list, size_t size, const char *name)
+{
+    strncat(list, list[0] ? ", " : "", size - strlen(list) - 1);
+    strncat(list, name, size - strlen(list) - 1);
+}
+
+static int refuse_name(const struct option *table, const char *name, const char *stage, const char *what, struct fb_error *e)
+{
+    char shown[64], list[400] = "";
+    for (const struct option *o = table; o->name; o++)
+        add_to_list(list, sizeof(list), o->name);
+    error_set(e, FB_E_USAGE, stage, "%s has no option '%s'", what, text_escape(name, shown, sizeof(shown)));
+    error_remedy(e, list[0] ? "its options are: %s" : "it has no options%s", list);
+    return FB_E_USAGE;
 }
 
 static int refuse(const struct option *o, const char *value, const char *stage, const char *what, struct fb_error *e)
@@ -46,10 +51,8 @@ static int refuse(const struct option *o, const char *value, const char *stage, 
     error_set(e, FB_E_USAGE, stage, "%s: %s=%s is not valid", what, o->name, text_escape(value, shown, sizeof(shown)));
     if (o->type == OPTION_CHOICE) {
         char list[256] = "";
-        for (int i = 0; o->choices[i]; i++) {
-            strncat(list, i ? ", " : "", sizeof(list) - strlen(list) - 1);
-            strncat(list, o->choices[i], sizeof(list) - strlen(list) - 1);
-        }
+        for (int i = 0; o->choices[i]; i++)
+            add_to_list(list, sizeof(list), o->choices[i]);
         error_remedy(e, "use one of: %s", list);
     } else if (o->min != 0 || o->max != 0) {
         error_remedy(e, "use a value from %g to %g (%s)", o->min, o->max, o->help);
@@ -63,7 +66,7 @@ static bool set_numbers(const struct option *o, struct option_numbers *out, cons
 {
     struct option_numbers list = {0};
     for (;;) {
-        if (list.count == OPTION_MAX_NUMBERS || !parse_number(text, &list.value[list.count], &text))
+        if (list.count == OPTION_MAX_NUMBERS || !text_parse_double(text, &list.value[list.count], &text))
             return false;
         if (!is_in_range(o, list.value[list.count++]))
             return false;
@@ -78,8 +81,11 @@ static bool set_numbers(const struct option *o, struct option_numbers *out, cons
 
 static bool set_flag(bool *out, const char *text)
 {
-    *out = !text || strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
-    return *out || strcmp(text, "0") == 0 || strcmp(text, "false") == 0;
+    bool is_on = !text || strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
+    if (!is_on && strcmp(text, "0") != 0 && strcmp(text, "false") != 0)
+        return false;
+    *out = is_on;
+    return true;
 }
 
 static bool set_choice(const struct option *o, int *out, const char *text)
@@ -103,14 +109,33 @@ static bool set_int(const struct option *o, int64_t *out, const char *text)
     return true;
 }
 
-static bool set_value(const struct option *o, void *place, const char *text)
+static bool set_double(const struct option *o, double *out, const char *text)
 {
     const char *end;
+    double v;
+    if (!text_parse_double(text, &v, &end) || *end || !is_in_range(o, v))
+        return false;
+    *out = v;
+    return true;
+}
+
+static bool set_size(const struct option *o, uint64_t *out, const char *text)
+{
+    uint64_t v;
+    if (!text_parse_size(text, &v) || !is_in_range(o, (double)v))
+        return false;
+    *out = v;
+    return true;
+}
+
+/* A refused value leaves the place as it was. */
+static bool set_value(const struct option *o, void *place, const char *text)
+{
     switch (o->type) {
     case OPTION_FLAG: return set_flag(place, text);
     case OPTION_INT: return set_int(o, place, text);
-    case OPTION_DOUBLE: return parse_number(text, place, &end) && !*end && is_in_range(o, *(double *)place);
-    case OPTION_SIZE: return text_parse_size(text, place) && is_in_range(o, (double)*(uint64_t *)place);
+    case OPTION_DOUBLE: return set_double(o, place, text);
+    case OPTION_SIZE: return set_size(o, place, text);
     case OPTION_STRING: *(const char **)place = text; return true;
     case OPTION_CHOICE: return set_choice(o, place, text);
     case OPTION_NUMBERS: return set_numbers(o, place, text);
@@ -122,11 +147,8 @@ int option_set(const struct option *table, void *target, const char *name, const
                struct fb_error *e)
 {
     const struct option *o = option_find(table, name);
-    if (!o) {
-        char shown[64];
-        error_set(e, FB_E_USAGE, stage, "%s has no option '%s'", what, text_escape(name, shown, sizeof(shown)));
-        return FB_E_USAGE;
-    }
+    if (!o)
+        return refuse_name(table, name, stage, what, e);
     if (!value && o->type != OPTION_FLAG) {
         error_set(e, FB_E_USAGE, stage, "%s: %s wants a value", what, o->name);
         error_remedy(e, "%s", o->help);

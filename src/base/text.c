@@ -1,12 +1,44 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* Numbers are written and read with a point, whatever language the host program has set. */
+static locale_t plain_locale;
+
+static void make_plain_locale(void)
+{
+    plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+/* Makes the calling thread speak C until uselocale(what it returns). */
+static locale_t speak_plainly(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_plain_locale);
+    return uselocale(plain_locale);
+}
+
+bool text_parse_double(const char *s, double *value, const char **end)
+{
+    char *stop;
+    locale_t before = speak_plainly();
+    errno = 0;
+    double v = strtod(s, &stop);
+    bool is_number = stop != s && !errno && isfinite(v);
+    uselocale(before);
+    *end = stop;
+    if (is_number)
+        *value = v;
+    return is_number;
+}
 
 static bool reserve(struct text *t, size_t more)
 {
@@ -39,6 +71,7 @@ void text_append(struct text *t, const char *bytes, size_t n)
 void text_printf(struct text *t, const char *format, ...)
 {
     va_list ap, again;
+    locale_t before = speak_plainly();
     va_start(ap, format);
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, format, ap);
@@ -48,6 +81,7 @@ void text_printf(struct text *t, const char *format, ...)
         t->length += (size_t)n;
     }
     va_end(again);
+    uselocale(before);
 }
 
 int text_utf8_length(const char *s, size_t n)
@@ -68,6 +102,35 @@ int text_utf8_length(const char *s, size_t n)
     return length;
 }
 
+static bool is_between(const unsigned char *p, unsigned first, unsigned last)
+{
+    return p[2] >= first && p[2] <= last;
+}
+
+/* Does the UTF-8 character at s steer a terminal rather than show something? C0 and C1 controls, line separators, and the marks that turn
+ * the direction of writing (with them a name shows as another one). */
+static bool is_steering(const char *s, int length)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    if (length == 1)
+        return p[0] < 0x20 || p[0] == 0x7F;
+    if (length == 2)
+        return (p[0] == 0xC2 && p[1] < 0xA0) || (p[0] == 0xD8 && p[1] == 0x9C);
+    if (length != 3 || p[0] != 0xE2)
+        return false;
+    return (p[1] == 0x80 && (is_between(p, 0x8E, 0x8F) || is_between(p, 0xA8, 0xAE))) || (p[1] == 0x81 && is_between(p, 0xA6, 0xA9));
+}
+
+/* The code point of a valid character. */
+static unsigned code_point(const char *s, int length)
+{
+    static const unsigned char lead_mask[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    unsigned code = (unsigned char)s[0] & lead_mask[length];
+    for (int i = 1; i < length; i++)
+        code = code << 6 | ((unsigned char)s[i] & 0x3F);
+    return code;
+}
+
 void text_json_string(struct text *t, const char *s)
 {
     text_append(t, "\"", 1);
@@ -78,8 +141,8 @@ void text_json_string(struct text *t, const char *s)
             text_printf(t, "\\udc%02x", c);
         else if (c == '"' || c == '\\')
             text_printf(t, "\\%c", c);
-        else if (c < 0x20 || c == 0x7F)
-            text_printf(t, "\\u%04x", c);
+        else if (is_steering(s, length))
+            text_printf(t, "\\u%04x", code_point(s, length));
         else
             text_append(t, s, (size_t)length);
         size_t step = length ? (size_t)length : 1;
@@ -96,25 +159,30 @@ void text_free(struct text *t)
     t->length = t->capacity = 0;
 }
 
+/* One character of s as it will be shown: itself, or its first byte as \xNN. Returns how many bytes of s it stands for. */
+static size_t shown_as(const char *s, size_t n, char piece[8])
+{
+    int length = text_utf8_length(s, n);
+    if (length == 0 || is_steering(s, length)) {
+        /* the rest of an escaped character is then not UTF-8 and follows the same way */
+        snprintf(piece, 8, "\\x%02x", (unsigned char)*s);
+        return 1;
+    }
+    memcpy(piece, s, (size_t)length);
+    piece[length] = 0;
+    return (size_t)length;
+}
+
 char *text_escape(const char *s, char *out, size_t out_size)
 {
-    size_t used = 0;
+    size_t used = 0, cut = 0; /* `cut` is where "..." would still fit */
+    if (out_size == 0)
+        return out;
     for (size_t n = strlen(s); n > 0;) {
-        int length = text_utf8_length(s, n);
         char piece[8];
-        /* 0x80-0x9F (C1 controls) arrive as C2 80..9F and steer terminals too */
-        bool is_control = length == 1 ? (unsigned char)*s < 0x20 || *s == 0x7F
-                                      : length == 2 && (unsigned char)s[0] == 0xC2 && (unsigned char)s[1] < 0xA0;
-        size_t step = length ? (size_t)length : 1;
-        if (length == 0 || is_control) {
-            step = 1;
-            snprintf(piece, sizeof(piece), "\\x%02x", (unsigned char)*s);
-        } else {
-            memcpy(piece, s, step);
-            piece[step] = 0;
-        }
-        size_t piece_length = strlen(piece);
-        if (used + piece_length + 4 > out_size) {
+        size_t step = shown_as(s, n, piece), piece_length = strlen(piece);
+        if (used + piece_length >= out_size) {
+            used = cut;
             if (out_size >= 4) {
                 memcpy(out + used, "...", 3);
                 used += 3;
@@ -123,11 +191,12 @@ char *text_escape(const char *s, char *out, size_t out_size)
         }
         memcpy(out + used, piece, piece_length);
         used += piece_length;
+        if (used + 4 <= out_size)
+            cut = used;
         s += step;
         n -= step;
     }
-    if (out_size)
-        out[used] = 0;
+    out[used] = 0;
     return out;
 }
 
@@ -139,10 +208,9 @@ const char *text_errno(int sys_errno, char *out, size_t out_size)
 bool text_parse_size(const char *s, uint64_t *bytes)
 {
     static const char units[] = "KMGT";
-    char *end;
-    errno = 0;
-    double value = strtod(s, &end);
-    if (end == s || errno || !(value >= 0))
+    const char *end;
+    double value;
+    if (!text_parse_double(s, &value, &end) || value < 0)
         return false;
     while (*end == ' ')
         end++;

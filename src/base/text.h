@@ -20,11 +20,15 @@ void text_printf(struct text *t, const char *format, ...) __attribute__((format(
 void text_json_string(struct text *t, const char *s);
 void text_free(struct text *t);
 
-/* Copies a file name so that it is safe on a terminal: control and non-UTF-8 bytes become \xNN; cut with "..." if too long. */
+/* Copies a file name so that it is safe on a terminal: control characters, marks that turn the direction of writing and bytes that are not
+ * UTF-8 become \xNN; cut with "..." if too long. */
 char *text_escape(const char *s, char *out, size_t out_size);
 
 /* strerror for any thread. */
 const char *text_errno(int sys_errno, char *out, size_t out_size);
+
+/* A finite number at the start of s, with a decimal point in any locale; *end is what follows. False: there is none. */
+bool text_parse_double(const char *s, double *value, const char **end);
 
 /* "64MiB", "2GB", "1.5G", "4096" -> bytes; K M G T mean 1024, as do KiB...; KB... mean 1000. False: not a size. */
 bool text_parse_size(const char *s, uint64_t *bytes);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 enum { STACK_BYTES = 1 << 20 };
 
@@ -20,8 +21,11 @@ int thread_start(pthread_t *t, const char *name, void *(*body)(void *), void *ar
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     if (rc != 0) {
-        error_set_errno(e, "feed", rc, "start the thread %s", name);
+        char reason[128];
+        error_set(e, FB_E_NOMEM, "feed", "cannot start the thread %s: %s", name, text_errno(rc, reason, sizeof(reason)));
         error_remedy(e, "lower threads=, or raise the limit of processes (ulimit -u)");
+        if (e && !e->sys_errno)
+            e->sys_errno = rc;
         return FB_E_NOMEM;
     }
     pthread_setname_np(*t, name);
