@@ -4,8 +4,8 @@
  * colour keeps its high bytes, 16-bit grey is clipped at 255, a palette index without an entry is black, transparency is dropped.
  * Interlaced files visit a row several times, so all of the region's rows are kept until the last pass.
  *
- * Whether a file is cut off must not depend on the region: without its end chunk in place it is decoded to the last row. As in Pillow, such
- * a file is good if all its pixels are there.
+ * Whether a file is cut off must not depend on the region: without all its chunks it is decoded to the last row. As in Pillow, such a file
+ * is good if all its pixels are there.
  */
 #include <spng.h>
 #include <string.h>
@@ -58,6 +58,7 @@ static int start(struct png_call *c, const struct image_header *h, struct fb_err
     struct spng_ihdr ihdr;
     spng_set_image_limits(c->ctx, IMAGE_MAX_SIDE, IMAGE_MAX_SIDE);
     spng_set_chunk_limits(c->ctx, 1 << 20, 1 << 20); /* only IHDR and PLTE are kept, IDAT is streamed */
+    spng_set_crc_action(c->ctx, SPNG_CRC_USE, SPNG_CRC_USE); /* png_check has done it */
     int rc = spng_set_png_stream(c->ctx, on_read, &c->stream);
     if (!rc)
         rc = spng_get_ihdr(c->ctx, &ihdr);
@@ -107,9 +108,13 @@ static int read_interlaced(struct png_call *c, struct codec_state *s, const stru
     if (!rows)
         return e ? e->code : FB_E_NOMEM;
     uint8_t *outside = rows + c->row_bytes * r->height;
+    if (c->kind.bit_depth < 8) /* the decoder ORs such pixels into their bytes */
+        memset(rows, 0, c->row_bytes * ((size_t)r->height + 1));
     for (int rc = 0; rc != SPNG_EOI;) {
         struct spng_row_info info;
         rc = spng_get_row_info(c->ctx, &info);
+        if (rc == SPNG_EOI) /* small images have no last pass */
+            break;
         if (rc)
             return report(c, rc, e);
         if (info.pass == 6 && info.row_num > c->last_row)
@@ -128,12 +133,14 @@ static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_
                   const struct image *out, struct fb_error *e)
 {
     (void)own;
+    bool is_complete;
+    FB_TRY(png_check(bytes, n, &is_complete, e));
     struct png_call c = {.ctx = spng_ctx_new(0), .stream = {.bytes = bytes, .n = n}};
     if (!c.ctx)
         return error_set(e, FB_E_NOMEM, "decode", "no memory for decoding a PNG");
     int rc = start(&c, h, e);
     if (!rc) {
-        c.last_row = png_has_end(bytes, n) ? r->top + r->height - 1 : h->height - 1;
+        c.last_row = is_complete ? r->top + r->height - 1 : h->height - 1;
         rc = c.is_interlaced ? read_interlaced(&c, s, r, out, e) : read_rows(&c, s, r, out, e);
     }
     spng_ctx_free(c.ctx);

@@ -1,11 +1,13 @@
 /* Walking over the chunks of a PNG file: length, name, data, checksum.
  *
  * Pixels depend on IHDR, PLTE and IDAT alone (transparency is dropped by convert("RGB")), so only critical chunks reach the decoder: broken
- * or huge profiles and texts, common in the wild, cost nothing and harm nothing.
+ * or huge profiles and texts, common in the wild, cost nothing and harm nothing. Checksums are verified here and not by the decoder, which
+ * would see only those up to the last row it is asked for: whether a file is damaged shall not depend on the region.
  */
 #include "codec/png_chunks.h"
 
 #include <string.h>
+#include <zlib.h>
 
 enum { CHUNK_FRAME = 12, IHDR_BYTES = 13, XMP_HEAD = 22 };
 
@@ -86,21 +88,67 @@ int png_header(const uint8_t *bytes, size_t n, struct image_header *h, struct fb
     return read_orientation(bytes, n, c.next, h, e);
 }
 
-/* Sets the run [at, until) to the next critical chunk (its capital first letter says so), or to the rest of the file when that is broken:
- * the decoder shall see it. False: the file is at its end. */
+/* Does the capital first letter say that no decoder may do without it? */
+static bool is_critical(const struct chunk *c)
+{
+    return !(c->name[0] & 0x20);
+}
+
+static bool has_letters(const struct chunk *c)
+{
+    for (int i = 0; i < 4; i++)
+        if ((c->name[i] | 0x20) < 'a' || (c->name[i] | 0x20) > 'z')
+            return false;
+    return true;
+}
+
+static uint32_t checksum(const struct chunk *c)
+{
+    return (uint32_t)crc32_z(0, c->name, (z_size_t)c->length + 4);
+}
+
+int png_check(const uint8_t *bytes, size_t n, bool *is_complete, struct fb_error *e)
+{
+    struct chunk c;
+    *is_complete = false;
+    for (uint64_t at = PNG_SIGNATURE_BYTES; chunk_at(bytes, n, at, &c) && has_letters(&c) && c.next <= n && !*is_complete; at = c.next) {
+        if (is_critical(&c) && checksum(&c) != big_endian_32(c.data + c.length))
+            return damaged(&c, e, "the checksum of a chunk is wrong");
+        *is_complete = is_named(&c, "IEND");
+    }
+    return 0;
+}
+
+/* Moves to the next critical chunk. False: there is none. */
 static bool next_run(struct png_stream *s)
 {
     struct chunk c;
-    uint64_t at = s->at;
-    while (chunk_at(s->bytes, s->n, at, &c)) {
-        s->at = (size_t)at;
+    for (uint64_t at = s->until; chunk_at(s->bytes, s->n, at, &c); at = c.next) {
+        if (!is_critical(&c))
+            continue;
+        size_t there = s->n - (size_t)at - 8, length = c.length < there ? c.length : there;
+        s->at = (size_t)at + 8;
         s->until = c.next < s->n ? (size_t)c.next : s->n;
-        if (!(c.name[0] & 0x20))
-            return true;
-        at = c.next;
+        s->head_left = sizeof(s->head);
+        memcpy(s->head, (uint8_t[]){(uint8_t)(length >> 24), (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length}, 4);
+        memcpy(s->head + 4, c.name, 4);
+        return true;
     }
     s->at = s->until = s->n;
     return false;
+}
+
+/* Hands out what is left of the head, or of the data: `count` bytes at most. Returns how many. */
+static size_t hand_out(struct png_stream *s, uint8_t *out, size_t count)
+{
+    const uint8_t *from = s->head_left ? s->head + sizeof(s->head) - s->head_left : s->bytes + s->at;
+    size_t left = s->head_left ? s->head_left : s->until - s->at, part = left < count ? left : count;
+    memcpy(out, from, part);
+    if (s->head_left)
+        s->head_left -= (unsigned)part;
+    else
+        s->at += part;
+    return part;
 }
 
 bool png_stream_read(struct png_stream *s, uint8_t *out, size_t count)
@@ -108,18 +156,11 @@ bool png_stream_read(struct png_stream *s, uint8_t *out, size_t count)
     if (s->until == 0)
         s->until = PNG_SIGNATURE_BYTES < s->n ? PNG_SIGNATURE_BYTES : s->n;
     while (count) {
-        if (s->at == s->until && !next_run(s))
+        if (!s->head_left && s->at == s->until && !next_run(s))
             return false;
-        size_t part = s->until - s->at < count ? s->until - s->at : count;
-        memcpy(out, s->bytes + s->at, part);
-        s->at += part;
+        size_t part = hand_out(s, out, count);
         out += part;
         count -= part;
     }
     return true;
-}
-
-bool png_has_end(const uint8_t *bytes, size_t n)
-{
-    return n >= CHUNK_FRAME && !memcmp(bytes + n - CHUNK_FRAME, "\0\0\0\0IEND", 8);
 }

@@ -1,0 +1,93 @@
+#include "jpeg_maker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <jpeglib.h>
+
+static void fill_row(uint8_t *row, uint32_t y, uint32_t width, int channels, uint32_t *seed)
+{
+    for (uint32_t x = 0; x < width; x++)
+        for (int k = 0; k < channels; k++) {
+            *seed = *seed * 1664525u + 1013904223u;
+            uint32_t noise = *seed >> 25, edge = ((x / 11 + y / 7) % 3 == 0) * 80u;
+            row[x * (uint32_t)channels + (uint32_t)k] = (uint8_t)((x * (uint32_t)(k + 2) + y * (uint32_t)(5 - k)) / 3 + noise + edge);
+        }
+}
+
+static void use_separate_scans(struct jpeg_compress_struct *c, jpeg_scan_info *scans)
+{
+    for (int i = 0; i < c->num_components; i++)
+        scans[i] = (jpeg_scan_info){1, {i}, 0, 63, 0, 0};
+    c->scan_info = scans;
+    c->num_scans = c->num_components;
+}
+
+static void set_up(struct jpeg_compress_struct *c, const struct jpeg_recipe *r, jpeg_scan_info *scans)
+{
+    static const J_COLOR_SPACE spaces[5] = {[1] = JCS_GRAYSCALE, [3] = JCS_RGB, [4] = JCS_CMYK};
+    c->input_components = r->components;
+    c->in_color_space = spaces[r->components];
+    jpeg_set_defaults(c);
+    if (r->components == 4)
+        jpeg_set_colorspace(c, JCS_YCCK);
+    jpeg_set_quality(c, 80, TRUE);
+    for (int i = 0; i < r->components; i++) {
+        c->comp_info[i].h_samp_factor = r->sampling[i] >> 4;
+        c->comp_info[i].v_samp_factor = r->sampling[i] & 15;
+    }
+    c->arith_code = r->is_arithmetic;
+    c->restart_in_rows = r->restart_rows;
+    if (r->is_separate)
+        use_separate_scans(c, scans);
+    if (r->is_progressive)
+        jpeg_simple_progression(c);
+    if (r->stops_early)
+        c->num_scans -= 3;
+}
+
+struct bytes jpeg_make(const struct jpeg_recipe *r, uint32_t width, uint32_t height)
+{
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr errors;
+    jpeg_scan_info scans[4];
+    unsigned char *data = NULL;
+    unsigned long n = 0;
+    c.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &data, &n);
+    c.image_width = width;
+    c.image_height = height;
+    set_up(&c, r, scans);
+    jpeg_start_compress(&c, TRUE);
+    uint8_t *row = malloc((size_t)width * 4);
+    uint32_t seed = width * 31 + height;
+    for (uint32_t y = 0; row && y < height; y++) {
+        fill_row(row, y, width, r->components, &seed);
+        jpeg_write_scanlines(&c, &row, 1);
+    }
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    free(row);
+    return (struct bytes){data, n};
+}
+
+uint8_t *jpeg_decode_plainly(struct bytes file, uint32_t width, uint32_t height)
+{
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr errors;
+    d.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&d);
+    jpeg_mem_src(&d, file.data, file.n);
+    jpeg_read_header(&d, TRUE);
+    d.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&d);
+    uint8_t *pixels = malloc((size_t)3 * width * height);
+    while (pixels && d.output_scanline < height) {
+        JSAMPROW row = pixels + (size_t)3 * width * d.output_scanline;
+        jpeg_read_scanlines(&d, &row, 1);
+    }
+    jpeg_finish_decompress(&d);
+    jpeg_destroy_decompress(&d);
+    return pixels;
+}

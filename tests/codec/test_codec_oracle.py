@@ -1,0 +1,171 @@
+"""Pixels equal Pillow's Image.open(f).convert("RGB"), whole and by region, bit for bit; what Pillow cannot read is refused."""
+
+from __future__ import annotations
+
+import io
+import struct
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).parent))
+import image_files  # noqa: E402
+from codec_tool import DATA, TOOL, Refused, Tool  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not TOOL.exists(), reason=f"{TOOL.name} is not built (FB_BUILD_DIR says where)")
+FB_E_DATA = -3
+
+
+@pytest.fixture
+def tool() -> Iterator[Tool]:
+    t = Tool()
+    yield t
+    t.close()
+
+
+def oracle(data: bytes) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+def random_region(rng: np.random.Generator, height: int, width: int) -> tuple[int, int, int, int]:
+    top, left = int(rng.integers(height)), int(rng.integers(width))
+    return top, left, int(rng.integers(1, height - top + 1)), int(rng.integers(1, width - left + 1))
+
+
+def compare(tool: Tool, name: str, data: bytes, rng: np.random.Generator, regions: int) -> int:
+    """Compares the whole image and some regions; returns how many cases."""
+    expected = oracle(data)
+    header = tool.load(data)
+    height, width = expected.shape[:2]
+    assert (header.height, header.width) == (height, width), name
+    for top, left, h, w in [(0, 0, height, width)] + [random_region(rng, height, width) for _ in range(regions)]:
+        got = tool.decode(top, left, h, w)
+        differing = int((got != expected[top : top + h, left : left + w]).sum())
+        assert differing == 0, f"{name}: {differing} bytes differ in {w}x{h} at left {left}, top {top}"
+    return regions + 1
+
+
+def shared(folder: str) -> list[Path]:
+    if not (DATA / folder).is_dir():
+        pytest.skip(f"the shared data ({folder}) is not here")
+    return sorted((DATA / folder).iterdir())
+
+
+@pytest.mark.parametrize("maker", ["jpegs", "pngs", "webps"])
+def test_made_files_equal_pillow(tool: Tool, maker: str) -> None:
+    rng = np.random.default_rng(7)
+    cases = sum(compare(tool, name, data, rng, 6) for name, data in getattr(image_files, maker)(rng, 120))
+    assert cases >= 800
+
+
+def test_a_photograph_in_every_sampling_equals_pillow(tool: Tool) -> None:
+    rng = np.random.default_rng(8)
+    cases = 0
+    for path in shared("jpeg-go"):
+        if "truncated" not in path.name:
+            cases += compare(tool, path.name, path.read_bytes(), rng, 25)
+    assert cases >= 700
+
+
+def test_the_png_suite_equals_pillow(tool: Tool) -> None:
+    rng = np.random.default_rng(9)
+    files = [p for p in shared("png-suite") if not p.name.startswith("png+x")]
+    assert len(files) >= 150
+    for path in files:
+        compare(tool, path.name, path.read_bytes(), rng, 8)
+
+
+def test_broken_files_of_the_png_suite_are_refused(tool: Tool) -> None:
+    files = [p for p in shared("png-suite") if p.name.startswith("png+x")]
+    assert len(files) >= 10
+    for path in files:
+        with pytest.raises(Refused) as refused:
+            header = tool.load(path.read_bytes())
+            tool.decode(0, 0, header.height, header.width)
+        assert refused.value.code == FB_E_DATA, path.name
+
+
+def test_orientation_is_what_pillow_says(tool: Tool) -> None:
+    for path in shared("jpeg-exif-8"):
+        with Image.open(path) as image:
+            expected = image.getexif().get(0x0112, 1) or 1  # 0 is nonsense that Pillow also ignores
+            assert tool.load(path.read_bytes()).orientation == expected, path.name
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("orientation", range(1, 10))
+def test_orientation_is_found_in_every_format(tool: Tool, kind: str, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x010F] = "a maker"
+    exif[0x0112] = orientation
+    header = tool.load(image_files.saved(Image.new("RGB", (20, 10)), kind, exif=exif))
+    assert header.orientation == (orientation if orientation <= 8 else 1)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
+def test_orientation_is_found_in_xmp(tool: Tool, kind: str) -> None:
+    xmp = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
+    data = image_files.saved(Image.new("RGB", (20, 10)), kind, xmp=xmp)
+    assert tool.load(data).orientation == Image.open(io.BytesIO(data)).getexif()[0x0112] == 6
+
+
+def cut_points(rng: np.random.Generator, n: int) -> list[int]:
+    return sorted({*map(int, rng.integers(1, n, 40)), n - 1, n - 2, n - 3, n - 12, n - 13})
+
+
+def readable(data: bytes) -> bool:
+    try:
+        oracle(data)
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("maker", ["jpegs", "pngs", "webps"])
+def test_a_cut_off_file_is_refused_whatever_the_region(tool: Tool, maker: str) -> None:
+    rng = np.random.default_rng(10)
+    refusals = 0
+    for name, data in getattr(image_files, maker)(rng, 12):
+        header = tool.load(data)
+        for cut in cut_points(rng, len(data)):
+            if cut <= 0:
+                continue
+            is_readable = readable(data[:cut])
+            regions = [(0, 0, 1, 1), random_region(rng, header.height, header.width), (header.height - 1, header.width - 1, 1, 1)]
+            for region in regions:
+                try:
+                    tool.load(data[:cut])
+                    tool.decode(*region)
+                except Refused as e:
+                    assert e.code == FB_E_DATA and not is_readable, f"{name} cut at {cut} of {len(data)}: {e}"
+                    refusals += 1
+                else:
+                    assert is_readable, f"{name} cut at {cut} of {len(data)}: {region} was decoded"
+    assert refusals > 500
+
+
+@pytest.mark.parametrize("maker", ["jpegs", "pngs", "webps"])
+def test_the_header_of_a_part_is_that_of_the_file_or_asks_for_more(tool: Tool, maker: str) -> None:
+    rng = np.random.default_rng(11)
+    for name, data in getattr(image_files, maker)(rng, 10):
+        whole = tool.load(data)
+        answers = [tool.part(n) for n in [*range(min(700, len(data))), len(data)]]
+        assert answers[0] is None and answers[-1] == whole, name
+        assert all(a in (None, whole) for a in answers), name
+        first = answers.index(whole)
+        assert all(a == whole for a in answers[first:]), name
+
+
+def test_bytes_after_the_end_do_no_harm(tool: Tool) -> None:
+    rng = np.random.default_rng(12)
+    for maker in (image_files.jpegs, image_files.pngs):
+        for name, data in maker(rng, 6):
+            compare(tool, name, data + bytes(100), rng, 3)
+            compare(tool, name, data + bytes(range(256)) * 400, rng, 3)
