@@ -194,6 +194,11 @@ int catalog_writer_sort(struct catalog_writer *w, uint64_t *first, uint64_t *sec
     return 0;
 }
 
+const char *catalog_writer_key(const struct catalog_writer *w, uint64_t i)
+{
+    return writer_key(w, i);
+}
+
 /* ---- into its place ---- */
 
 static int write_all(int fd, const uint8_t *bytes, size_t n, struct fb_error *e)

@@ -1,0 +1,120 @@
+/* From a location to a catalog: find the kind, find the kept catalog, scan if there is none that fits. */
+#include "dataset/dataset.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dataset/dataset_ops.h"
+#include "dataset/keep.h"
+#include "dataset/location.h"
+
+static int refuse_unknown(const struct dataset_request *r, struct fb_error *e)
+{
+    error_set(e, FB_E_USAGE, "dataset", "the source is neither a folder, a glob nor a manifest");
+    error_remedy(e, "a manifest is a file that ends in .csv, .tsv or .jsonl; a glob has a * in it");
+    error_at(e, r->source, -1);
+    return FB_E_USAGE;
+}
+
+static int find_kind(const struct dataset_request *r, const struct dataset_ops **out, struct fb_error *e)
+{
+    struct stat st;
+    bool is_there = r->source && stat(r->source, &st) == 0;
+    int why = errno;
+    if (!r->paths && (!r->source || !r->source[0]))
+        return error_set(e, FB_E_USAGE, "dataset", "no source is given");
+    for (int i = 0; dataset_kinds[i]; i++)
+        if (dataset_kinds[i]->claims(r, is_there ? &st : NULL)) {
+            *out = dataset_kinds[i];
+            return 0;
+        }
+    if (is_there)
+        return refuse_unknown(r, e);
+    if (why == ENOENT || why == ENOTDIR)
+        return location_missing(r->source, e);
+    int rc = error_set_errno(e, "dataset", why, "open the data set");
+    error_at(e, r->source, -1);
+    return rc;
+}
+
+static int open_root(struct dataset_job *job, struct fb_error *e)
+{
+    job->root_fd = open(job->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (job->root_fd >= 0)
+        return 0;
+    int rc = error_set_errno(e, "dataset", errno, "open the folder of the data set");
+    error_at(e, job->root, -1);
+    return rc;
+}
+
+static int scan_now(struct dataset_job *job, const struct dataset_ops *ops, struct catalog **out, struct fb_error *e)
+{
+    FB_TRY(catalog_writer_open(&job->w, e));
+    int rc = catalog_add_note(job->w, "kind", ops->name, e);
+    if (rc == 0)
+        rc = catalog_add_note(job->w, "source", job->identity ? job->identity : job->root, e);
+    if (rc == 0)
+        rc = ops->scan(job, e);
+    if (rc < 0)
+        catalog_writer_discard(job->w);
+    else
+        rc = catalog_finish(job->w, NULL, out, e);
+    job->w = NULL;
+    return rc;
+}
+
+static int find_or_scan(struct dataset_job *job, const struct dataset_ops *ops, struct dataset *d, struct fb_error *e)
+{
+    char *path = keep_path(job, ops->name);
+    struct fb_error stop;
+    error_clear(&stop);
+    d->catalog = path ? keep_find(job, ops, path, &stop) : NULL;
+    d->is_fresh = !d->catalog;
+    int rc = stop.code;
+    if (stop.code && e && e->code == 0)
+        *e = stop;
+    if (rc == 0 && d->is_fresh)
+        rc = scan_now(job, ops, &d->catalog, e);
+    if (rc == 0 && d->is_fresh && path)
+        keep_store(job, path, &d->catalog);
+    free(path);
+    return rc;
+}
+
+static int open_as(struct dataset_job *job, const struct dataset_ops *ops, struct dataset *d, struct fb_error *e)
+{
+    FB_TRY(ops->locate(job, e));
+    FB_TRY(open_root(job, e));
+    return find_or_scan(job, ops, d, e);
+}
+
+int dataset_open(struct dataset *d, const struct dataset_request *r, struct fb_error *e)
+{
+    *d = (struct dataset){.root_fd = -1};
+    const struct dataset_ops *ops = NULL;
+    FB_TRY(find_kind(r, &ops, e));
+    struct dataset_job job = {.request = r, .root_fd = -1};
+    pulse_start(&job.pulse, r, "scanning");
+    int rc = open_as(&job, ops, d, e);
+    if (ops->release)
+        ops->release(&job);
+    free(job.identity);
+    d->root = job.root;
+    d->root_fd = job.root_fd;
+    d->kind = ops->name;
+    if (rc < 0)
+        dataset_close(d);
+    return rc;
+}
+
+void dataset_close(struct dataset *d)
+{
+    catalog_close(d->catalog);
+    if (d->root_fd >= 0)
+        close(d->root_fd);
+    free(d->root);
+    *d = (struct dataset){.root_fd = -1};
+}

@@ -1,0 +1,8 @@
+#include "dataset/dataset_ops.h"
+
+const struct dataset_ops *const dataset_kinds[] = {
+    &dataset_from_list, /* asks for `paths`, whatever the source is */
+    &dataset_folder,
+    &dataset_glob,
+    NULL,
+};

@@ -1,0 +1,47 @@
+/* The shape of a kind of source: folder, glob, manifest, list. One static const table per kind, listed in dataset_list.c.
+ *
+ * All hooks run on the thread that called dataset_open and may block on the file system; a long one calls pulse_beat now and then.
+ */
+#ifndef FB_DATASET_DATASET_OPS_H
+#define FB_DATASET_DATASET_OPS_H
+
+#include <sys/stat.h>
+
+#include "dataset/dataset.h"
+#include "dataset/pulse.h"
+
+/* One dataset_open under way. */
+struct dataset_job {
+    const struct dataset_request *request;
+    struct pulse pulse;
+    char *root;                /* set by locate: canonical path of the directory that keys are relative to */
+    int root_fd;               /* open once locate has returned */
+    char *identity;            /* set by locate: what the source is called among those of its kind; NULL: its catalog is not kept */
+    void *own;                 /* the back-end's, from locate to release */
+    struct catalog_writer *w;  /* in scan only */
+};
+
+struct dataset_ops {
+    const char *name; /* "folder" */
+
+    /* MUST. Is the request one for us? `st` is what lies at request->source, NULL if nothing does. Looks at its arguments only. */
+    bool (*claims)(const struct dataset_request *r, const struct stat *st);
+
+    /* MUST. Sets root, identity and own. Reads nothing but what it takes to find the root. */
+    int (*locate)(struct dataset_job *job, struct fb_error *e);
+
+    /* MAY. False: the kept catalog does not fit the source any more. Directories have been compared already. */
+    bool (*is_unchanged)(struct dataset_job *job, const struct catalog *kept);
+
+    /* MUST. Adds fields, classes, samples, directories and notes to job->w. */
+    int (*scan)(struct dataset_job *job, struct fb_error *e);
+
+    /* MAY. Frees own; called after locate, whether that succeeded or not. */
+    void (*release)(struct dataset_job *job);
+};
+
+/* In the order they are asked; NULL-terminated. */
+extern const struct dataset_ops *const dataset_kinds[];
+extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list;
+
+#endif

@@ -1,0 +1,25 @@
+#include "dataset/pulse.h"
+
+#include "base/clock.h"
+
+enum { PERIOD_NS = 50000000, BEATS_PER_LOOK = 16 };
+
+void pulse_start(struct pulse *p, const struct dataset_request *r, const char *what)
+{
+    *p = (struct pulse){.request = r, .what = what, .next_ns = clock_now_ns() + PERIOD_NS};
+}
+
+int pulse_beat(struct pulse *p, uint64_t done, uint64_t total, struct fb_error *e)
+{
+    if (++p->beats % BEATS_PER_LOOK != 0)
+        return 0;
+    uint64_t now = clock_now_ns();
+    if (now < p->next_ns)
+        return 0;
+    p->next_ns = now + PERIOD_NS;
+    if (p->request->progress)
+        p->request->progress(p->request->ctx, &(struct fb_progress){p->what, done, total});
+    if (p->request->interrupted && p->request->interrupted(p->request->ctx))
+        return error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while %s", p->what);
+    return 0;
+}

@@ -1,0 +1,20 @@
+/* The pulse of a long scan: tells the caller how far it is, and asks whether to stop, about every 50 ms. */
+#ifndef FB_DATASET_PULSE_H
+#define FB_DATASET_PULSE_H
+
+#include <stdint.h>
+
+#include "dataset/dataset.h"
+
+struct pulse {
+    const struct dataset_request *request;
+    const char *what;
+    uint64_t next_ns; /* when to speak again */
+    uint32_t beats;
+};
+
+void pulse_start(struct pulse *p, const struct dataset_request *r, const char *what);
+/* Cheap enough for every file. total 0: not known. FB_E_INTERRUPTED. */
+int pulse_beat(struct pulse *p, uint64_t done, uint64_t total, struct fb_error *e);
+
+#endif
