@@ -23,7 +23,8 @@ void order_init(struct order *o, uint64_t count, uint64_t seed, uint64_t epoch, 
     int bits = bits_for(count);
     o->low_bits = bits / 2;
     o->high_count = bits == MIN_DOMAIN_BITS ? UINT64_C(1) << (bits - o->low_bits) : ((count - 1) >> o->low_bits) + 1;
-    struct rng r = rng_stream(RNG_ORDER, seed, epoch, 0, 0);
+    /* the count is part of the key: data sets of nearly the same size would otherwise have nearly the same order */
+    struct rng r = rng_stream(RNG_ORDER, seed, epoch, count, 0);
     for (int i = 0; i < ORDER_ROUNDS; i++)
         o->round_key[i] = rng_u64(&r);
 }
