@@ -303,8 +303,8 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
     }
     struct fb_error e;
     error_clear(&e);
-    const uint8_t *bytes;
-    size_t n;
+    const uint8_t *bytes = NULL;
+    size_t n = 0;
     uint64_t since = clock_now_ns();
     load_step(l, LOAD_DECODING);
     int rc = get_bytes(w, f, l, &bytes, &n, &e);

@@ -1,0 +1,153 @@
+#include "cli/cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- help ---- */
+
+void cli_print_help(const struct verb *v)
+{
+    printf("usage: fullbore %s %s\n\n%s\n\noptions:\n", v->name, v->usage, v->summary);
+    for (const struct option *o = v->options; o->name; o++) {
+        char left[48];
+        snprintf(left, sizeof(left), "--%s%s%s", o->name, o->metavar ? " " : "", o->metavar ? o->metavar : "");
+        printf("  %-24s %s\n", left, o->help);
+    }
+    printf("  %-24s %s\n\nexamples:\n%s\n", "--help", "this text", v->examples);
+    printf("exit codes: 0 done, 1 failed, 2 usage, 3 data damaged, 4 partly done, 5 threshold not met, 130 interrupted\n");
+}
+
+/* ---- arguments ---- */
+
+static int usage_error(const struct verb *v, const struct fb_error *e)
+{
+    fprintf(stderr, "fullbore %s: %s%s%s\n", v->name, e->cause, e->remedy[0] ? "; " : "", e->remedy);
+    fprintf(stderr, "usage: fullbore %s %s\n'fullbore %s --help' tells more.\n", v->name, v->usage, v->name);
+    return -1 - EXIT_USAGE;
+}
+
+/* Sets the option at argv[i]; returns how many arguments it took, or a negative code. */
+static int set_one(const struct verb *v, int argc, char **argv, int i, void *target, struct fb_error *e)
+{
+    char name[64];
+    const char *text = argv[i] + 2, *equals = strchr(text, '=');
+    snprintf(name, sizeof(name), "%.*s", equals ? (int)(equals - text) : (int)strlen(text), text);
+    const struct option *o = option_find(v->options, name);
+    bool takes_next = o && o->type != OPTION_FLAG && !equals;
+    const char *value = equals ? equals + 1 : takes_next && i + 1 < argc ? argv[i + 1] : NULL;
+    FB_TRY(option_set(v->options, target, name, value, "usage", "--", e));
+    return takes_next ? 2 : 1;
+}
+
+int cli_parse(const struct verb *v, int argc, char **argv, void *target, const char **positional, int most)
+{
+    int count = 0;
+    bool only_positional = false;
+    struct fb_error e = {0};
+    for (int i = 1; i < argc;) {
+        if (!only_positional && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
+            cli_print_help(v);
+            return -1 - EXIT_DONE;
+        }
+        if (!only_positional && strcmp(argv[i], "--") == 0) {
+            only_positional = true;
+            i++;
+        } else if (!only_positional && strncmp(argv[i], "--", 2) == 0) {
+            int taken = set_one(v, argc, argv, i, target, &e);
+            if (taken < 0)
+                return usage_error(v, &e);
+            i += taken;
+        } else if (count < most) {
+            positional[count++] = argv[i++];
+        } else {
+            error_set(&e, FB_E_USAGE, "usage", "'%s' is one argument too many", argv[i]);
+            return usage_error(v, &e);
+        }
+    }
+    if (count < most) {
+        error_set(&e, FB_E_USAGE, "usage", "an argument is missing");
+        return usage_error(v, &e);
+    }
+    return count;
+}
+
+/* ---- errors ---- */
+
+bool cli_has_colour(void)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && !(no && no[0]) && !(term && strcmp(term, "dumb") == 0);
+}
+
+int cli_fail(const struct fb_error *e)
+{
+    const char *red = cli_has_colour() ? "\x1b[31m" : "", *off = cli_has_colour() ? "\x1b[0m" : "";
+    fprintf(stderr, "fullbore: %s", red);
+    if (e->path[0])
+        fprintf(stderr, "%s: ", e->path);
+    if (e->path[0] && e->offset >= 0)
+        fprintf(stderr, "byte %lld: ", (long long)e->offset);
+    fprintf(stderr, "%s%s", e->cause, off);
+    fprintf(stderr, "%s%s\n", e->remedy[0] ? "\n  " : "", e->remedy);
+    switch (e->code) {
+    case FB_E_USAGE: return EXIT_USAGE;
+    case FB_E_DATA: return EXIT_DAMAGED;
+    case FB_E_INTERRUPTED: return EXIT_INTERRUPTED;
+    default: return EXIT_FAILED;
+    }
+}
+
+/* ---- a person at the terminal ---- */
+
+static volatile sig_atomic_t is_interrupted;
+
+static void note_interrupt(int signal_number)
+{
+    (void)signal_number;
+    is_interrupted = 1;
+}
+
+static int ask_interrupted(void *ctx)
+{
+    (void)ctx;
+    return is_interrupted;
+}
+
+static void show_progress(void *ctx, const struct fb_progress *p)
+{
+    (void)ctx;
+    if (!isatty(STDERR_FILENO))
+        return;
+    if (p->total)
+        fprintf(stderr, "\r\x1b[K%s: %llu of %llu", p->what, (unsigned long long)p->done, (unsigned long long)p->total);
+    else
+        fprintf(stderr, "\r\x1b[K%s: %llu", p->what, (unsigned long long)p->done);
+    if (p->total && p->done == p->total)
+        fprintf(stderr, "\r\x1b[K");
+}
+
+static void show_log(void *ctx, int level, const char *line)
+{
+    (void)ctx;
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    const char *wanted = getenv("FULLBORE_LOG");
+    int most = 1;
+    for (int i = 0; wanted && i < 4; i++)
+        if (strcmp(wanted, names[i]) == 0)
+            most = i;
+    if (level <= most)
+        fprintf(stderr, "fullbore: %s\n", line);
+}
+
+void cli_wire(fb_options *o)
+{
+    struct sigaction a = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND}; /* a second ctrl-C kills */
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    o->interrupted = ask_interrupted;
+    o->progress = show_progress;
+    o->log = show_log;
+}

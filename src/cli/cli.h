@@ -1,0 +1,41 @@
+/* The command: verbs with tables of options. stdout is data, stderr is talk. */
+#ifndef FB_CLI_CLI_H
+#define FB_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/options.h"
+
+/* Exit codes: promises. */
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3, EXIT_PARTLY = 4, EXIT_THRESHOLD = 5, EXIT_INTERRUPTED = 130 };
+
+struct verb {
+    const char *name;
+    const char *usage;       /* "DATA [options]" */
+    const char *summary;     /* one line */
+    const char *examples;    /* lines, each a command and what it does */
+    const struct option *options;
+    int (*run)(int argc, char **argv, uint64_t started_ns); /* argv[0] is the verb */
+};
+
+extern const struct verb verb_info, verb_bench;
+extern const struct verb *const verb_list[]; /* NULL-terminated */
+
+/* Parses options (--name value, --name=value) and up to `most` positional arguments. Prints usage errors and help itself; returns a count of
+ * positionals, or -1 - exit code when the verb should end now. */
+int cli_parse(const struct verb *v, int argc, char **argv, void *target, const char **positional, int most);
+
+/* Prints an error for people and returns the exit code that goes with it. */
+int cli_fail(const struct fb_error *e);
+
+void cli_print_help(const struct verb *v);
+
+/* Wires ctrl-C, progress and log into the options of a loader. */
+void cli_wire(fb_options *o);
+
+/* Does stderr look at a person who likes colour? (a terminal, NO_COLOR unset) */
+bool cli_has_colour(void);
+
+#endif

@@ -1,0 +1,194 @@
+#include "jobs/bench.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "jobs/evict.h"
+#include "jobs/probe.h"
+
+enum { PAGE = 4096 };
+
+struct bench {
+    const struct bench_request *r;
+    fb_loader *loader;
+    uint64_t started_ns;
+    uint64_t step_ns;
+    uint64_t step_end_ns;       /* of the last step queued */
+    fb_batch *running;          /* held by the emulated accelerator until its step ends */
+    uint64_t first_ready_ns, first_samples, last_taken_ns;
+    uint64_t waited_ns, burnt_ns;
+    uint64_t *interval_ns;      /* between batches */
+    uint64_t intervals, interval_capacity;
+    uint64_t gap_ns;
+    uint64_t cpu_start_ns;
+    bool has_failed_alloc;
+};
+
+/* Reads one word of every page and of the end of each array. Bound to the place in the array, so that swapped samples show. */
+static uint64_t touch(const fb_batch *b)
+{
+    uint64_t sum = 0;
+    for (int f = 0; f < fb_batch_array_count(b); f++) {
+        const struct fb_array *a = fb_batch_array(b, f);
+        const char *data = a->data;
+        for (size_t at = 0; at + 8 <= a->bytes; at += PAGE) {
+            uint64_t word;
+            memcpy(&word, data + at, 8);
+            sum = rng_mix(sum, word + at);
+        }
+    }
+    return sum;
+}
+
+static void note_interval(struct bench *b, uint64_t ns)
+{
+    if (b->intervals == b->interval_capacity) {
+        uint64_t capacity = b->interval_capacity ? 2 * b->interval_capacity : 1024;
+        uint64_t *more = realloc(b->interval_ns, capacity * sizeof(*more));
+        if (!more) {
+            b->has_failed_alloc = true;
+            return;
+        }
+        b->interval_ns = more;
+        b->interval_capacity = capacity;
+    }
+    b->interval_ns[b->intervals++] = ns;
+}
+
+static void burn(struct bench *b, uint64_t ns)
+{
+    uint64_t cpu = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID), until = clock_now_ns() + ns;
+    while (clock_now_ns() < until)
+        ;
+    b->burnt_ns += clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+}
+
+/* One step on the emulated accelerator. The batch is held until the step after it has been queued and has begun. */
+static void accelerate(struct bench *b, fb_batch *batch, uint64_t ready_ns)
+{
+    uint64_t start = b->step_end_ns > ready_ns ? b->step_end_ns : ready_ns;
+    if (b->step_end_ns && ready_ns > b->step_end_ns)
+        b->waited_ns += ready_ns - b->step_end_ns;
+    burn(b, (uint64_t)((double)b->step_ns * b->r->launch_share));
+    clock_sleep_until_ns(start);
+    b->step_end_ns = start + b->step_ns;
+    if (b->running)
+        fb_release_batch(b->running);
+    b->running = batch;
+}
+
+static void take(struct bench *b, fb_batch *batch, bool is_first_of_epoch, uint64_t asked_ns, struct bench_result *out)
+{
+    uint64_t ready_ns = clock_now_ns();
+    out->samples += (uint64_t)fb_batch_size(batch);
+    out->batches++;
+    out->checksum = rng_mix(out->checksum, touch(batch));
+    if (!b->first_ready_ns) {
+        b->first_ready_ns = ready_ns;
+        b->first_samples = out->samples;
+        b->cpu_start_ns = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+        out->time_to_first_batch_seconds = (double)(ready_ns - b->started_ns) / 1e9;
+    } else {
+        note_interval(b, ready_ns - b->last_taken_ns);
+        if (!b->step_ns)
+            b->waited_ns += ready_ns - asked_ns;
+        if (is_first_of_epoch && ready_ns - b->last_taken_ns > b->gap_ns)
+            b->gap_ns = ready_ns - b->last_taken_ns;
+    }
+    b->last_taken_ns = ready_ns;
+    if (b->step_ns)
+        accelerate(b, batch, ready_ns);
+    else
+        fb_release_batch(batch);
+}
+
+static int run_epoch(struct bench *b, struct bench_result *out, struct fb_error *e)
+{
+    int64_t epoch = fb_start_epoch(b->loader, FB_NEXT_EPOCH, e);
+    if (epoch < 0)
+        return (int)epoch;
+    bool is_first = true;
+    for (;;) {
+        fb_batch *batch;
+        uint64_t asked_ns = clock_now_ns();
+        int rc = fb_next_batch(b->loader, &batch, e);
+        if (rc <= 0)
+            return rc;
+        take(b, batch, is_first, asked_ns, out);
+        is_first = false;
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void sum_up(struct bench *b, struct bench_result *out)
+{
+    uint64_t end = b->step_ns ? b->step_end_ns : b->last_taken_ns;
+    uint64_t cpu = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - b->cpu_start_ns - b->burnt_ns;
+    uint64_t counted = out->samples - (b->step_ns ? 0 : b->first_samples);
+    out->wall_seconds = (double)(end - b->first_ready_ns) / 1e9;
+    out->samples_per_second = out->wall_seconds > 0 ? (double)counted / out->wall_seconds : 0;
+    out->accelerator_utilization_ratio =
+        b->step_ns ? (double)out->batches * (double)b->step_ns / (double)(end - b->first_ready_ns) : (double)NAN;
+    out->exposed_wait_ratio = out->wall_seconds > 0 ? (double)b->waited_ns / 1e9 / out->wall_seconds : 0;
+    out->cpu_seconds_per_1000_samples = counted ? (double)cpu / 1e9 * 1000 / (double)counted : 0;
+    out->epoch_gap_seconds = b->r->epochs > 1 ? (double)b->gap_ns / 1e9 : (double)NAN;
+    if (b->intervals) {
+        qsort(b->interval_ns, b->intervals, sizeof(*b->interval_ns), by_value);
+        out->step_median_seconds = (double)b->interval_ns[b->intervals / 2] / 1e9;
+    }
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    out->rss_peak_bytes = (uint64_t)u.ru_maxrss * 1024;
+    bench_read_stats(b->loader, out);
+}
+
+static int run_epochs(struct bench *b, struct bench_result *out, struct fb_error *e)
+{
+    for (int64_t i = 0; i < b->r->epochs; i++)
+        FB_TRY(run_epoch(b, out, e));
+    sum_up(b, out);
+    if (b->has_failed_alloc)
+        return error_set(e, FB_E_NOMEM, "bench", "no memory for the list of step times");
+    return 0;
+}
+
+static int measure(struct bench *b, struct bench_result *out, struct fb_error *e)
+{
+    struct probe *probe = NULL;
+    FB_TRY(fb_open(&b->r->options, &b->loader, e));
+    int rc = b->r->has_probe ? probe_start(&probe, e) : 0;
+    if (rc == 0)
+        rc = run_epochs(b, out, e);
+    if (probe)
+        out->probe_p99_seconds = probe_stop(probe);
+    if (b->running)
+        fb_release_batch(b->running);
+    fb_close(b->loader);
+    return rc;
+}
+
+int bench_run(const struct bench_request *r, struct bench_result *out, struct fb_error *e)
+{
+    *out = (struct bench_result){.probe_p99_seconds = NAN, .evicted_share = NAN};
+    if (r->is_cold)
+        FB_TRY(evict_source(&r->options, &out->evicted_share, e));
+    struct bench b = {.r = r, .step_ns = (uint64_t)(r->step_seconds * 1e9), .started_ns = r->is_cold ? clock_now_ns() : r->started_ns};
+    int rc = measure(&b, out, e);
+    free(b.interval_ns);
+    return rc;
+}
+
+void bench_free(struct bench_result *r)
+{
+    free(r->bad_list);
+}

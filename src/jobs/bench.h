@@ -1,0 +1,62 @@
+/* The bench job: feed an emulated accelerator from a data set and say how busy it was.
+ *
+ * Without a step time the consumer takes batches as fast as they come. With one it is an accelerator with one step queued ahead, as a training
+ * loop with asynchronous launches has: step k starts at max(end of step k-1, batch k ready) and lasts the nominal time, whatever the sleeps
+ * do; so utilisation = steps x T / (last end - first batch ready). Every page of every batch is touched and goes into a checksum, and the
+ * samples are counted: a loader that delivers nothing scores nothing.
+ */
+#ifndef FB_JOBS_BENCH_H
+#define FB_JOBS_BENCH_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+struct bench_request {
+    fb_options options;
+    double step_seconds;      /* 0: as fast as it goes */
+    double launch_share;      /* of the step that the consumer's thread is busy (kernel launches) */
+    int64_t epochs;
+    bool is_cold;             /* evict the files from the page cache first */
+    bool has_probe;           /* measure how late a thread wakes that wants to wake every millisecond */
+    uint64_t started_ns;      /* when the program started: for the time to the first batch */
+};
+
+enum { BENCH_MAX_STAGES = 8 };
+
+struct bench_stage {
+    char name[16];
+    double busy_seconds, waiting_for_input_seconds, waiting_for_output_seconds; /* sums over threads */
+    uint64_t items, bytes;
+};
+
+struct bench_result {
+    uint64_t samples, batches;
+    double wall_seconds;                  /* from the first batch ready to the last done */
+    double samples_per_second;            /* first batch excluded */
+    double accelerator_utilization_ratio; /* NaN without a step time */
+    double exposed_wait_ratio;
+    double cpu_seconds_per_1000_samples;  /* of the process, less the emulated launches */
+    uint64_t budget_peak_bytes, rss_peak_bytes;
+    double time_to_first_batch_seconds;
+    double epoch_gap_seconds;             /* longest time between the last batch of an epoch and the first of the next; NaN: one epoch */
+    double step_median_seconds;           /* median time between batches */
+    double probe_p99_seconds;             /* NaN without a probe */
+    double evicted_share;                 /* of the files' pages gone from the cache before a cold run; NaN if warm */
+    uint64_t checksum;                    /* of what was touched: the same for any thread count */
+    struct bench_stage stage[BENCH_MAX_STAGES];
+    int stage_count;
+    char io[16];                          /* back-end that read */
+    uint64_t cached_reads, io_reads;      /* found in memory by the workers; brought by the back-end */
+    int threads;
+    uint64_t bad;                         /* samples replaced */
+    char *bad_list;                       /* "path: cause" lines, or NULL */
+};
+
+int bench_run(const struct bench_request *r, struct bench_result *out, struct fb_error *e);
+void bench_free(struct bench_result *r);
+
+/* The figures of the loader itself, from fb_get_stats. */
+void bench_read_stats(const fb_loader *l, struct bench_result *out);
+
+#endif
