@@ -1,0 +1,104 @@
+#include "transform/pipeline.h"
+
+#include <stdlib.h>
+
+#include "transform/pipeline_own.h"
+
+/* A flip is left to the store when every later step works pixel by pixel. */
+static void fold_flips(struct pipeline *p)
+{
+    for (int i = p->step_count - 1; i >= 0; i--) {
+        unsigned flags = p->step[i].ops->flags;
+        if (!(flags & (TRANSFORM_IS_FLIP | TRANSFORM_IS_POINTWISE)))
+            return;
+        p->step[i].is_folded = flags & TRANSFORM_IS_FLIP;
+    }
+}
+
+static void number_streams(struct pipeline *p)
+{
+    uint32_t next = 0;
+    for (int i = 0; i < p->step_count; i++)
+        if (p->step[i].ops->flags & TRANSFORM_IS_RANDOM)
+            p->step[i].stream = next++;
+}
+
+static void find_fixed_size(struct pipeline *p)
+{
+    for (int i = 0; i < p->step_count; i++)
+        if (p->step[i].ops->fixed)
+            p->is_fixed = p->step[i].ops->fixed(p->step[i].params, p->is_fixed, &p->height, &p->width);
+    if (p->is_digest) {
+        p->is_fixed = true;
+        p->height = p->width = 1;
+    }
+}
+
+static int choose_dtype(struct pipeline *p, enum fb_dtype wish, struct fb_error *e)
+{
+    enum fb_dtype natural = p->is_digest ? FB_UINT64 : p->is_normalized ? FB_FLOAT32 : FB_UINT8;
+    p->dtype = wish ? wish : natural;
+    if (p->is_digest && p->dtype != FB_UINT64)
+        return error_set(e, FB_E_USAGE, "transform", "digest gives uint64, not %s", fb_dtype_name(p->dtype));
+    if (p->is_digest || p->dtype == FB_FLOAT32 || p->dtype == FB_FLOAT16 || p->dtype == FB_BFLOAT16)
+        return 0;
+    if (p->dtype == FB_UINT8 && !p->is_normalized)
+        return 0;
+    const char *name = fb_dtype_name(p->dtype);
+    error_set(e, FB_E_USAGE, "transform", "images cannot be given as %s%s", name ? name : "that type", p->is_normalized ? " after normalize" : "");
+    error_remedy(e, "use dtype float32, float16 or bfloat16%s", p->is_normalized ? "" : ", or uint8");
+    return FB_E_USAGE;
+}
+
+static int set_up(struct pipeline *p, const char *spec, enum fb_dtype dtype, struct fb_error *e)
+{
+    FB_TRY(pipeline_parse(p, spec ? spec : "", e));
+    FB_TRY(choose_dtype(p, dtype, e));
+    if (!p->is_normalized)
+        levels_build(&p->levels, (const float[3]){0, 0, 0}, (const float[3]){1, 1, 1}); /* v / 255 */
+    fold_flips(p);
+    number_streams(p);
+    find_fixed_size(p);
+    return 0;
+}
+
+int pipeline_open(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
+{
+    *out = NULL;
+    struct pipeline *p = calloc(1, sizeof(*p));
+    if (!p)
+        return error_set(e, FB_E_NOMEM, "transform", "no memory for the transforms");
+    p->layout = layout;
+    p->exif = exif;
+    int rc = set_up(p, spec, dtype, e);
+    if (rc < 0)
+        pipeline_close(p);
+    else
+        *out = p;
+    return rc;
+}
+
+void pipeline_close(struct pipeline *p)
+{
+    if (!p)
+        return;
+    pipeline_free_steps(p);
+    free(p);
+}
+
+enum fb_dtype pipeline_dtype(const struct pipeline *p)
+{
+    return p->dtype;
+}
+
+enum fb_layout pipeline_layout(const struct pipeline *p)
+{
+    return p->layout;
+}
+
+bool pipeline_fixed_size(const struct pipeline *p, uint32_t *height, uint32_t *width)
+{
+    *height = p->is_fixed ? p->height : 0;
+    *width = p->is_fixed ? p->width : 0;
+    return p->is_fixed;
+}

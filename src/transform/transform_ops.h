@@ -1,0 +1,67 @@
+/* The shape of a transform: one static const table per name, listed in transform_list.c.
+ *
+ * Coordinates: a step sees its whole logical input (in_height x in_width) and makes a whole logical output, but only the part that later
+ * steps need is ever computed. `back` says which part of the input that takes. When `apply` runs, the image at hand covers exactly
+ * `s->need` of the input, and must cover exactly `out` of the output afterwards.
+ *
+ * Hooks are pure: called by any thread, several at once; they neither allocate nor block. Parameters are read-only after `check`.
+ */
+#ifndef FB_TRANSFORM_OPS_H
+#define FB_TRANSFORM_OPS_H
+
+#include "base/options.h"
+#include "transform/pipeline.h"
+
+enum {
+    TRANSFORM_IS_RANDOM = 1,    /* draws: gets its own stream of randomness */
+    TRANSFORM_IS_POINTWISE = 2, /* each output pixel depends on the input pixel at its place (and on the multiset of all) */
+    TRANSFORM_IS_FLIP = 4,      /* draw.hflip or draw.vflip; folded into the last step when only pointwise steps follow */
+    TRANSFORM_IS_LAST = 8       /* says how the result is written; nothing may follow */
+};
+
+/* Memory a step may use while it runs. */
+struct step_memory {
+    uint8_t *pixels; /* for its result, `pixels_stride` bytes per row; may be the sample's place itself */
+    size_t pixels_stride;
+    void *work;      /* 64-byte aligned */
+};
+
+struct transform_ops {
+    const char *name;
+    unsigned flags;
+    const struct option *options;
+    size_t params_size;
+
+    /* MAY. Fills zeroed params with the defaults. */
+    void (*defaults)(void *params);
+    /* MAY. Checks params that belong together and makes them ready. FB_E_USAGE. */
+    int (*check)(void *params, struct fb_error *e);
+    /* MAY. The size of every output, given whether the input's is fixed; missing: as the input. True: *height x *width. */
+    bool (*fixed)(const void *params, bool is_fixed, uint32_t *height, uint32_t *width);
+
+    /* MUST unless it is last. Draws, and sets out_height and out_width from in_*. FB_E_DATA: the image does not fit. */
+    int (*plan)(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e);
+    /* MAY. The part of the input that `out` of the output needs, never empty; missing: the same part. */
+    struct region (*back)(const void *params, const struct step_plan *s, struct region out);
+    /* MAY. The part of the input that is seen in `out` (without margins for filters); missing: as `back`. */
+    struct region (*seen)(const void *params, const struct step_plan *s, struct region out);
+    /* MAY. True: with this plan apply would change nothing; then it is not called. Missing: false. */
+    bool (*is_idle)(const void *params, const struct step_plan *s, struct region out);
+    /* MAY. Bytes of work memory for apply; *is_in_place false: it writes its result to memory->pixels. Missing: none, in place. */
+    size_t (*memory)(const void *params, const struct step_plan *s, struct region out, bool *is_in_place);
+    /* MUST unless it is last. */
+    void (*apply)(const void *params, const struct step_plan *s, struct region out, struct image *image, const struct step_memory *m);
+};
+
+/* The list, and the look-up by name ('-' and '_' are the same). NULL: unknown. */
+const struct transform_ops *transform_find(const char *name);
+/* The known name closest to a misspelt one. */
+const char *transform_nearest(const char *name);
+extern const struct transform_ops *const transform_list[]; /* NULL-terminated */
+
+/* Options that several transforms share. */
+/* "224" or "224,224" into whole numbers; `what` names the transform. */
+int size_option(const struct option_numbers *n, uint32_t *height, uint32_t *width, const char *what, struct fb_error *e);
+extern const char *const interpolation_names[]; /* in the order of enum resample_kind */
+
+#endif
