@@ -3,6 +3,7 @@
 const struct dataset_ops *const dataset_kinds[] = {
     &dataset_from_list, /* asks for `paths`, whatever the source is */
     &dataset_folder,
+    &dataset_manifest,
     &dataset_glob,
     NULL,
 };

@@ -47,9 +47,12 @@ struct scan {
     struct text path;     /* of the file at hand */
 };
 
-static int failed_at(const char *path, struct fb_error *e, int code)
+/* Names a path below the root in full. */
+static int failed_at(const struct scan *s, const char *path, struct fb_error *e, int code)
 {
-    error_at(e, path, -1);
+    char full[4200];
+    snprintf(full, sizeof(full), "%s%s%s", s->job->root, path[0] ? "/" : "", path);
+    error_at(e, full, -1);
     return code;
 }
 
@@ -68,7 +71,7 @@ static int add_folder(struct scan *s, struct folder *parent, const char *name, s
     if (++s->folders > SCAN_MAX_FOLDERS || (parent && parent->depth == SCAN_MAX_DEPTH)) {
         error_set(e, FB_E_DATA, "dataset", "more than %d folders, or more than %d inside each other", SCAN_MAX_FOLDERS, SCAN_MAX_DEPTH);
         error_remedy(e, "look for links between folders, or open a smaller part");
-        return failed_at(parent->path, e, FB_E_DATA);
+        return failed_at(s, parent->path, e, FB_E_DATA);
     }
     size_t above = parent ? strlen(parent->path) : 0, size = above + strlen(name) + 2;
     struct folder *f = calloc(1, sizeof(*f) + size);
@@ -125,7 +128,7 @@ static int refuse_mixed(const struct scan *s, const char *below, struct fb_error
               left_out_number(s->in_root, number, sizeof(number)), names, s->in_root > NAMED ? ", ..." : "",
               text_escape(below, shown, sizeof(shown)));
     error_remedy(e, "move them into class folders, or open only one kind: the glob '*/**' takes those in class folders, '*' the others");
-    return failed_at(s->job->root, e, FB_E_DATA);
+    return failed_at(s, "", e, FB_E_DATA);
 }
 
 static int add_image(struct scan *s, struct folder *f, const char *path, const struct stat *st, struct fb_error *e)
@@ -166,7 +169,7 @@ static int meet_file(struct scan *s, struct folder *f, int dir_fd, const char *n
     if (kind == IMAGE_NAME_UNKNOWN || kind == IMAGE_NAME_OTHER) {
         is_image = sniff(dir_fd, name, e);
         if (is_image < 0)
-            return failed_at(s->path.data, e, is_image);
+            return failed_at(s, s->path.data, e, is_image);
     }
     if (is_image)
         return add_image(s, f, s->path.data, st, e);
@@ -196,7 +199,7 @@ static int meet_other(struct scan *s, struct folder *f, int dir_fd, const char *
             left_out_add(&s->left_out, "dangling link");
             return 0;
         }
-        return failed_at(s->path.data, e, error_set_errno(e, "dataset", errno, "stat a file"));
+        return failed_at(s, s->path.data, e, error_set_errno(e, "dataset", errno, "stat a file"));
     }
     if (S_ISDIR(st.st_mode))
         return add_folder(s, f, name, e);
@@ -238,7 +241,7 @@ static int read_entries(struct scan *s, struct folder *f, DIR *d, struct fb_erro
         errno = 0;
         const struct dirent *entry = readdir(d);
         if (!entry)
-            return errno ? failed_at(f->path, e, error_set_errno(e, "dataset", errno, "read a folder")) : 0;
+            return errno ? failed_at(s, f->path, e, error_set_errno(e, "dataset", errno, "read a folder")) : 0;
         FB_TRY(meet_entry(s, f, dirfd(d), entry, e));
     }
 }
@@ -280,9 +283,7 @@ static int read_folder(struct scan *s, struct folder *f, struct fb_error *e)
     int rc = fd < 0 ? FB_E_IO : read_opened(s, f, fd, e);
     if (fd >= 0)
         close(fd);
-    if (rc < 0)
-        error_at(e, f->path[0] ? f->path : s->job->root, -1);
-    return rc;
+    return rc < 0 ? failed_at(s, f->path, e, rc) : 0;
 }
 
 static int add_label_field(struct scan *s, struct fb_error *e)
@@ -313,14 +314,16 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
         error_set(e, FB_E_DATA, "dataset", is_glob ? "nothing matches the pattern" : "the folder is empty");
         error_remedy(e, is_glob ? "** stands for any number of folders, * for part of a name"
                                 : "check the path; images are .jpg, .jpeg, .png and .webp files in it or in class folders below it");
-        return failed_at(s->job->request->source, e, FB_E_DATA);
+        error_at(e, s->job->request->source, -1);
+        return FB_E_DATA;
     }
     char number[32], kinds[256];
     left_out_number(s->left_out.total, number, sizeof(number));
     left_out_say(&s->left_out, 6, kinds, sizeof(kinds));
     error_set(e, FB_E_DATA, "dataset", "%s files, none an image: %s", number, kinds);
     error_remedy(e, "JPEG, PNG and WebP files are images, whatever their extension; check the path");
-    return failed_at(s->job->request->source, e, FB_E_DATA);
+    error_at(e, s->job->request->source, -1);
+    return FB_E_DATA;
 }
 
 static int conclude(struct scan *s, struct fb_error *e)

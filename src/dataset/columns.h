@@ -1,0 +1,31 @@
+/* What the columns of a manifest are: which one names the file, and the type of every other one. */
+#ifndef FB_DATASET_COLUMNS_H
+#define FB_DATASET_COLUMNS_H
+
+#include "dataset/pulse.h"
+#include "dataset/table.h"
+#include "model/catalog.h"
+
+struct columns {
+    int path;                                        /* the column with the paths */
+    int count;                                       /* label fields */
+    int source[TABLE_MAX_COLUMNS];                   /* field -> column of the table */
+    struct catalog_field field[TABLE_MAX_COLUMNS];
+    uint64_t rows;
+};
+
+/* Reads the whole table once. FB_E_DATA: no column of paths (names the columns), a cell that is empty or does not fit its column (names
+ * line and column), two columns of text (names both). pulse may be NULL. */
+int columns_find(struct columns *out, struct table *t, struct pulse *pulse, struct fb_error *e);
+
+/* The values of the row at hand. */
+struct columns_row {
+    int64_t integer[TABLE_MAX_COLUMNS];
+    float number[TABLE_MAX_COLUMNS];
+    const void *value[TABLE_MAX_COLUMNS];
+};
+
+/* Fills `row` from the table's current row; class names are added to `w`. FB_E_DATA: a number beyond float32, names line and column. */
+int columns_read(const struct columns *c, const struct table *t, struct columns_row *row, struct catalog_writer *w, struct fb_error *e);
+
+#endif
