@@ -1,17 +1,11 @@
-/* "uring": one ring, one thread (`fb-io`) that alone touches it; open, read and close are all asynchronous.
- *
- * A read in flight is a small state machine: OPEN -> look at the open file -> READ (in parts if large) -> CLOSE. The operations are not
- * chained with links: size, time and kind of the file are wanted anyway, they are only to be had from a real descriptor, and a short
- * or growing file needs a say before it is closed. Measured against open-read-close chains with direct descriptors: the same from a cold
- * cache, and about 1 us dearer from a warm one, where file_now.c reads without the ring. O_NONBLOCK makes the kernel read inline even
- * where a file system cannot promise not to block (NFS, FUSE, overlay), which would hold up the ring: those reads are sent to its workers.
+/* "uring": one ring, one thread (`fb-io`) that alone touches it; open, read and close are all asynchronous (uring_flight.h).
  *
  * Other threads hand requests over in a list under `lock` and write to an eventfd, which the ring reads, only if fb-io sleeps. One lock per
  * turn of the loop, however many requests and completions it carries.
  *
- * Safety: the ring, the flights and the free list are fb-io's alone; what is under the lock says so. A result is delivered with
- * `is_delivering` set, so that close(), when its time is over, can abandon the rest without racing a done. An abandoned fb-io waits for
- * what the kernel still holds, drops it, and frees the handle.
+ * Safety: ring and flights are fb-io's alone; what is under the lock says so. A result is delivered with `is_delivering` set, so that
+ * close(), when its time is over, can abandon the rest without racing a done. An abandoned fb-io waits for what the kernel still holds,
+ * drops it, and frees the handle.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,42 +15,23 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "io/file_read.h"
 #include "io/io_count.h"
 #include "io/io_list.h"
 #include "io/io_own.h"
-#include "io/uring_ring.h"
-
-enum { QUIET_CLOSE, COUNTED_CLOSE };
-enum operation { OP_OPEN, OP_READ, OP_CLOSE, OP_WAKE, OP_CANCEL };
-
-struct flight {
-    struct io_request *r; /* NULL: free */
-    struct io_file file;
-    int fd;
-    bool is_async;        /* reads go to the ring's workers */
-    bool is_quiet_close;  /* a local file: closing it cannot block and needs no answer */
-    enum operation operation;
-};
+#include "io/uring_flight.h"
 
 struct uring_io {
     struct io io;
     struct io_now now;
     struct io_count count;
     unsigned forks; /* at open */
-    uint32_t depth;
     pthread_t thread;
     int wake_fd;
 
     /* fb-io's */
-    struct uring_ring ring;
-    struct flight *flights; /* depth of them */
-    uint32_t *free_list;
-    uint32_t free_count, closes_in_flight;
-    struct io_request *finished, **finished_end; /* read, not yet delivered */
-    uint32_t finished_count;
+    struct uring_flights flights;
     uint64_t wake_value;
-    bool is_listening, was_cancelled; /* the eventfd is being read; everything in flight was told to stop */
+    bool is_listening; /* the eventfd is being read */
 
     /* under the lock */
     pthread_mutex_t lock;
@@ -74,171 +49,46 @@ static void free_handle(struct uring_io *u)
         close(u->wake_fd);
     pthread_cond_destroy(&u->changed);
     pthread_mutex_destroy(&u->lock);
-    free(u->free_list);
-    free(u->flights);
+    uring_flights_free(&u->flights);
     free(u);
-}
-
-/* ---- one flight ---- */
-
-static uint32_t index_of(const struct uring_io *u, const struct flight *f)
-{
-    return (uint32_t)(f - u->flights);
-}
-
-static uint64_t tag(uint32_t index, enum operation operation)
-{
-    return (uint64_t)index << 3 | operation;
-}
-
-/* There is always an entry for the next step of a flight: each has one at most, and closes and cancels leave `depth` free. */
-static struct io_uring_sqe *next_step(struct uring_io *u, struct flight *f, enum operation operation)
-{
-    f->operation = operation;
-    return uring_ring_sqe(&u->ring, 0);
-}
-
-static void start_open(struct uring_io *u, struct flight *f)
-{
-    struct io_uring_sqe *sqe = next_step(u, f, OP_OPEN);
-    io_uring_prep_openat(sqe, f->r->dir_fd, f->r->path, IO_OPEN_FLAGS, 0);
-    io_uring_sqe_set_data64(sqe, tag(index_of(u, f), OP_OPEN));
-}
-
-static void start_read(struct uring_io *u, struct flight *f)
-{
-    struct io_part p = io_file_part(f->r, &f->file);
-    struct io_uring_sqe *sqe = next_step(u, f, OP_READ);
-    io_uring_prep_read(sqe, f->fd, p.to, (unsigned)p.bytes, p.offset);
-    if (f->is_async)
-        sqe->flags |= IOSQE_ASYNC;
-    io_uring_sqe_set_data64(sqe, tag(index_of(u, f), OP_READ));
-}
-
-/* Through the ring, because closing waits on some file systems (FUSE, NFS flush). */
-static void start_close(struct uring_io *u, const struct flight *f)
-{
-    struct io_uring_sqe *sqe = uring_ring_sqe(&u->ring, u->depth + 4);
-    if (!sqe) {
-        close(f->fd);
-        return;
-    }
-    io_uring_prep_close(sqe, f->fd);
-    io_uring_sqe_set_data64(sqe, tag(f->is_quiet_close ? QUIET_CLOSE : COUNTED_CLOSE, OP_CLOSE));
-    if (f->is_quiet_close)
-        sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-    else
-        u->closes_in_flight++;
-}
-
-static void end_flight(struct uring_io *u, struct flight *f)
-{
-    if (f->fd >= 0)
-        start_close(u, f);
-    *u->finished_end = f->r;
-    u->finished_end = &f->r->next;
-    u->finished_count++;
-    f->r = NULL;
-    u->free_list[u->free_count++] = index_of(u, f);
-}
-
-static void begin_flight(struct uring_io *u, struct io_request *r)
-{
-    struct flight *f = &u->flights[u->free_list[--u->free_count]];
-    *f = (struct flight){.r = r, .fd = -1};
-    if (io_file_check(r) < 0)
-        end_flight(u, f);
-    else
-        start_open(u, f);
-}
-
-static int after_open(struct uring_io *u, struct flight *f, int result)
-{
-    if (result < 0)
-        return result == -EINTR ? IO_FILE_MORE : io_file_fail_open(f->r, -result);
-    f->fd = result;
-    int rc = io_file_begin(f->r, &f->file, f->fd);
-    if (rc != IO_FILE_MORE)
-        return rc;
-    bool is_local = io_device_of(f->file.device, f->fd) != IO_DEVICE_BLOCKS;
-    f->is_async = !is_local;
-    f->is_quiet_close = is_local && u->ring.has_cqe_skip;
-    return IO_FILE_MORE;
-}
-
-static int after_read(struct flight *f, int result)
-{
-    if (result == -EAGAIN && !f->is_async) { /* a file system that takes O_NONBLOCK at its word */
-        f->is_async = true;
-        return IO_FILE_MORE;
-    }
-    return io_file_take(f->r, &f->file, f->fd, result);
-}
-
-static void advance(struct uring_io *u, struct flight *f, int result)
-{
-    bool is_cancelled = u->was_cancelled && (result == -ECANCELED || result == -EINTR);
-    int rc = is_cancelled ? io_fail_closed(f->r) : f->operation == OP_OPEN ? after_open(u, f, result) : after_read(f, result);
-    if (rc == IO_FILE_MORE && u->was_cancelled)
-        rc = io_fail_closed(f->r);
-    if (rc != IO_FILE_MORE)
-        end_flight(u, f);
-    else if (f->fd < 0)
-        start_open(u, f);
-    else
-        start_read(u, f);
 }
 
 /* ---- the loop of fb-io ---- */
 
 static void await_wake(struct uring_io *u)
 {
-    u->is_listening = !u->was_cancelled;
+    u->is_listening = !u->flights.is_cancelled;
     if (!u->is_listening)
         return;
-    struct io_uring_sqe *sqe = uring_ring_sqe(&u->ring, 0);
+    struct io_uring_sqe *sqe = uring_ring_sqe(&u->flights.ring, 0);
     io_uring_prep_read(sqe, u->wake_fd, &u->wake_value, sizeof(u->wake_value), 0);
-    io_uring_sqe_set_data64(sqe, tag(0, OP_WAKE));
-}
-
-/* A quiet close reports only failure (and there the descriptor is gone all the same). */
-static void after_close(struct uring_io *u, const struct io_uring_cqe *cqe)
-{
-    if ((cqe->user_data >> 3) == COUNTED_CLOSE)
-        u->closes_in_flight--;
+    io_uring_sqe_set_data64(sqe, uring_tag(0, URING_WAKE));
 }
 
 static void reap(struct uring_io *u)
 {
     struct io_uring_cqe *cqe;
     unsigned head, n = 0;
-    io_uring_for_each_cqe(&u->ring.ring, head, cqe) {
+    io_uring_for_each_cqe(&u->flights.ring.ring, head, cqe) {
         n++;
-        enum operation operation = (enum operation)(cqe->user_data & 7);
-        if (operation == OP_WAKE)
+        if (cqe->user_data == uring_tag(0, URING_WAKE))
             await_wake(u);
-        else if (operation == OP_CLOSE)
-            after_close(u, cqe);
-        else if (operation != OP_CANCEL)
-            advance(u, &u->flights[cqe->user_data >> 3], cqe->res);
+        else
+            uring_flight_answer(&u->flights, cqe);
     }
-    io_uring_cq_advance(&u->ring.ring, n);
+    io_uring_cq_advance(&u->flights.ring.ring, n);
 }
 
 static void deliver(struct uring_io *u)
 {
-    if (u->finished_count == 0)
+    if (u->flights.finished_count == 0)
         return;
     pthread_mutex_lock(&u->lock);
     bool is_wanted = !u->is_abandoned;
     u->is_delivering = is_wanted;
-    u->active -= u->finished_count;
+    u->active -= u->flights.finished_count;
     pthread_mutex_unlock(&u->lock);
-    *u->finished_end = NULL;
-    struct io_request *r = u->finished;
-    u->finished = NULL;
-    u->finished_end = &u->finished;
-    u->finished_count = 0;
+    struct io_request *r = uring_flights_take_finished(&u->flights);
     while (r && is_wanted) {
         struct io_request *next = r->next;
         io_count_end(&u->count, r);
@@ -247,19 +97,13 @@ static void deliver(struct uring_io *u)
     }
 }
 
-/* Everything the loop needs of the shared part, in one go: new requests in, asleep from now on. */
-struct turn {
-    struct io_request *head;
-    bool is_closing;
-};
-
-static struct turn begin_turn(struct uring_io *u)
+/* All the loop needs of the shared part, in one go: requests for the free flights, and asleep from now on as others see it. */
+static struct io_request *begin_turn(struct uring_io *u, bool *is_closing)
 {
-    struct turn t = {0};
-    struct io_request **end = &t.head;
+    struct io_request *taken = NULL, **end = &taken;
+    uint32_t left = u->flights.free_count;
     pthread_mutex_lock(&u->lock);
     u->is_delivering = false;
-    uint32_t left = u->free_count;
     for (; left > 0 && u->head; left--) {
         *end = u->head;
         end = &u->head->next;
@@ -267,52 +111,33 @@ static struct turn begin_turn(struct uring_io *u)
         u->active++;
     }
     *end = NULL;
-    t.is_closing = u->is_closing;
     u->is_sleeping = left > 0; /* with all flights taken a wake-up would not help */
-    if (t.is_closing)
+    *is_closing = u->is_closing;
+    if (u->is_closing)
         pthread_cond_signal(&u->changed);
     pthread_mutex_unlock(&u->lock);
-    return t;
+    return taken;
 }
 
-static void cancel(struct uring_io *u, uint64_t what)
+static void stop(struct uring_io *u)
 {
-    struct io_uring_sqe *sqe = uring_ring_sqe(&u->ring, u->depth + 4);
-    if (!sqe)
+    if (u->flights.is_cancelled)
         return;
-    io_uring_prep_cancel64(sqe, what, 0);
-    io_uring_sqe_set_data64(sqe, tag(0, OP_CANCEL));
-}
-
-/* Once. Each by its own tag, which kernels before 5.19 understand too; those that cannot be cancelled run to their end. */
-static void cancel_flights(struct uring_io *u)
-{
-    if (u->was_cancelled)
-        return;
-    u->was_cancelled = true;
-    cancel(u, tag(0, OP_WAKE));
-    for (uint32_t i = 0; i < u->depth; i++)
-        if (u->flights[i].r)
-            cancel(u, tag(i, u->flights[i].operation));
-}
-
-static bool is_empty(const struct uring_io *u)
-{
-    return u->free_count == u->depth && u->closes_in_flight == 0 && u->finished_count == 0 && !u->is_listening;
+    uring_flights_cancel(&u->flights);
+    uring_flights_cancel_one(&u->flights, uring_tag(0, URING_WAKE));
 }
 
 static bool take_turn(struct uring_io *u)
 {
-    struct turn t = begin_turn(u);
-    while (t.head) {
-        struct io_request *r = t.head;
-        t.head = r->next;
-        begin_flight(u, r);
+    bool is_closing;
+    for (struct io_request *r = begin_turn(u, &is_closing), *next; r; r = next) {
+        next = r->next;
+        uring_flight_begin(&u->flights, r);
     }
-    if (t.is_closing)
-        cancel_flights(u);
-    bool is_over = t.is_closing && is_empty(u);
-    uring_ring_enter(&u->ring, !is_over && u->finished_count == 0);
+    if (is_closing)
+        stop(u);
+    bool is_over = is_closing && !u->is_listening && uring_flights_is_empty(&u->flights);
+    uring_ring_enter(&u->flights.ring, !is_over && u->flights.finished_count == 0);
     reap(u);
     deliver(u);
     return !is_over;
@@ -321,7 +146,7 @@ static bool take_turn(struct uring_io *u)
 static void *uring_main(void *arg)
 {
     struct uring_io *u = arg;
-    int rc = uring_ring_open(&u->ring, u->depth, u->start_error);
+    int rc = uring_ring_open(&u->flights.ring, u->flights.depth, u->start_error);
     pthread_mutex_lock(&u->lock);
     u->start_rc = rc;
     u->has_started = true;
@@ -333,7 +158,7 @@ static void *uring_main(void *arg)
     await_wake(u);
     while (take_turn(u))
         ;
-    uring_ring_close(&u->ring);
+    uring_ring_close(&u->flights.ring);
 
     pthread_mutex_lock(&u->lock);
     u->has_ended = true;
@@ -422,17 +247,12 @@ static int start_thread(struct uring_io *u, struct fb_error *e)
     return rc;
 }
 
-static int prepare(struct uring_io *u, struct fb_error *e)
+static int prepare(struct uring_io *u, uint32_t depth, struct fb_error *e)
 {
     u->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (u->wake_fd < 0)
         return error_set_errno(e, "read", errno, "make an eventfd");
-    u->flights = io_alloc(u->depth * sizeof(*u->flights), e);
-    u->free_list = io_alloc(u->depth * sizeof(*u->free_list), e);
-    if (!u->flights || !u->free_list)
-        return FB_E_NOMEM;
-    for (uint32_t i = 0; i < u->depth; i++)
-        u->free_list[u->free_count++] = u->depth - 1 - i;
+    FB_TRY(uring_flights_alloc(&u->flights, depth, e));
     return start_thread(u, e);
 }
 
@@ -445,11 +265,10 @@ static int uring_open(struct io **out, const char *spec, uint32_t depth, const s
         return FB_E_NOMEM;
     u->io.ops = &io_uring_ops;
     u->forks = io_fork_count();
-    u->depth = u->count.depth = depth;
-    u->finished_end = &u->finished;
+    u->count.depth = depth;
     pthread_mutex_init(&u->lock, NULL);
     thread_cond_init(&u->changed);
-    int rc = prepare(u, e);
+    int rc = prepare(u, depth, e);
     if (rc < 0) {
         free_handle(u);
         return rc;
