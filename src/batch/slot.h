@@ -75,6 +75,11 @@ struct slot {
     struct fb_error *error; /* of the failed place with the lowest number */
     uint32_t error_place;
     uint32_t redraws;       /* bad samples replaced in it */
+
+    /* under the crew's lock: loads of it that wait for a worker */
+    uint64_t sequence; /* slots are served in this order */
+    void *ready_first, *ready_last;
+    struct slot *ready_next;
 };
 
 /* Bytes a slot takes in all: arrays, places, and `load_bytes` per place. */

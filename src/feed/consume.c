@@ -151,7 +151,7 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
 static int wait_for_head(struct feed *f, struct fb_error *e)
 {
     f->is_consumer_waiting = true;
-    f->waited_since_growth = true;
+    pthread_cond_signal(&f->planner_wakes); /* it may want to look further ahead */
     int rc = 0;
     uint64_t ask_at = clock_now_ns() + ASK_EVERY_NS;
     atomic_store_explicit(&f->waiting_since_ns, clock_now_ns(), memory_order_relaxed);

@@ -20,7 +20,7 @@ struct crew {
     struct feed *turn;    /* whom to serve next */
     int threads;          /* wanted */
     int started;          /* workers with a thread: index < started */
-    int idle;
+    _Atomic int idle; /* written under lock */
     bool is_stopping;
     uint64_t idle_ns;
     _Atomic uint32_t pressure;
@@ -74,44 +74,69 @@ static struct feed *choose_feed(struct crew *c)
     return NULL;
 }
 
+/* The oldest slot is served first, whatever order its loads became ready in: a late read must not queue up behind batches wanted later. */
 static struct load *take(struct crew *c, struct feed *f)
 {
-    uint32_t n = how_many(c, f);
-    struct load *first = f->ready_first, *last = first;
-    for (uint32_t i = 1; i < n && last->next; i++)
+    struct slot *s = f->ready_slots;
+    uint32_t n = how_many(c, f), taken = 1;
+    struct load *first = s->ready_first, *last = first;
+    for (; taken < n && last->next; taken++)
         last = last->next;
-    for (struct load *l = first; l != last->next; l = l->next)
-        f->ready--;
-    f->ready_first = last->next;
-    if (!f->ready_first)
-        f->ready_last = NULL;
+    s->ready_first = last->next;
+    if (!s->ready_first)
+        f->ready_slots = s->ready_next;
     last->next = NULL;
-    c->turn = f->next_feed;
+    f->ready -= taken;
     f->active++;
+    c->turn = f->next_feed;
     return first;
 }
 
-void crew_push(struct feed *f, struct load *first, struct load *last, uint32_t count)
+static void list_slot(struct feed *f, struct slot *s)
 {
-    struct crew *c = the_crew;
-    for (struct load *l = first;; l = l->next) {
-        load_step(l, LOAD_READY);
-        if (l == last)
-            break;
+    struct slot **p = &f->ready_slots;
+    while (*p && (*p)->sequence < s->sequence)
+        p = &(*p)->ready_next;
+    s->ready_next = *p;
+    *p = s;
+}
+
+static void append_ready(struct feed *f, struct load *l)
+{
+    struct slot *s = l->slot;
+    l->next = NULL;
+    if (s->ready_first) {
+        ((struct load *)s->ready_last)->next = l;
+    } else {
+        s->ready_first = l;
+        list_slot(f, s);
     }
-    pthread_mutex_lock(&c->lock);
-    if (f->ready_last)
-        f->ready_last->next = first;
-    else
-        f->ready_first = first;
-    f->ready_last = last;
-    f->ready += count;
-    int wake = (int)(count / how_many(c, f)) + 1;
-    if (wake >= c->idle)
+    s->ready_last = l;
+    f->ready++;
+}
+
+static void wake_workers(struct crew *c, int count)
+{
+    if (count >= c->idle)
         pthread_cond_broadcast(&c->work);
     else
-        while (wake-- > 0)
+        while (count-- > 0)
             pthread_cond_signal(&c->work);
+}
+
+void crew_push(struct feed *f, struct load *first)
+{
+    struct crew *c = the_crew;
+    int count = 0;
+    for (struct load *l = first; l; l = l->next, count++)
+        load_step(l, LOAD_READY);
+    pthread_mutex_lock(&c->lock);
+    for (struct load *l = first; l;) {
+        struct load *next = l->next;
+        append_ready(f, l);
+        l = next;
+    }
+    wake_workers(c, count / (int)how_many(c, f) + 1);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -352,10 +377,16 @@ static void unlink_feed(struct crew *c, struct feed *f)
     c->turn = NULL;
 }
 
+/* All that waits for a worker, as one chain. */
 static struct load *take_all(struct feed *f)
 {
-    struct load *all = f->ready_first;
-    f->ready_first = f->ready_last = NULL;
+    struct load *all = NULL;
+    for (struct slot *s = f->ready_slots; s; s = s->ready_next) {
+        ((struct load *)s->ready_last)->next = all;
+        all = s->ready_first;
+        s->ready_first = NULL;
+    }
+    f->ready_slots = NULL;
     f->ready = 0;
     return all;
 }
@@ -406,6 +437,11 @@ uint64_t crew_least_memory(const struct feed *f)
 int crew_threads(void)
 {
     return the_crew ? the_crew->threads : 0;
+}
+
+bool crew_is_idle(void)
+{
+    return the_crew && atomic_load_explicit(&the_crew->idle, memory_order_relaxed) > 0;
 }
 
 uint64_t crew_idle_ns(void)

@@ -26,8 +26,8 @@ int crew_join(struct feed *f, int threads, uint64_t memory, struct fb_error *e);
  * Ends the crew with its last feed. */
 bool crew_leave(struct feed *f, uint64_t timeout_ns, struct load **ready);
 
-/* Hands a chain of `count` loads to the workers. Any thread. */
-void crew_push(struct feed *f, struct load *first, struct load *last, uint32_t count);
+/* Hands a chain of loads (linked by next) to the workers. Any thread. */
+void crew_push(struct feed *f, struct load *first);
 
 /* Another feed or worker needs memory: everyone gives back what it does not need now. Any thread. */
 void crew_press(const struct feed *from);
@@ -36,6 +36,8 @@ void crew_press(const struct feed *from);
 uint64_t crew_least_memory(const struct feed *f);
 
 int crew_threads(void);
+/* Does any worker have nothing to do at this moment? */
+bool crew_is_idle(void);
 /* Nanoseconds that workers had nothing to do, since the crew began. */
 uint64_t crew_idle_ns(void);
 

@@ -100,6 +100,7 @@ struct feed {
     _Atomic uint64_t generation; /* written under lock; read by workers without: a stale value only costs wasted work */
     struct run planned;          /* the run being planned */
     uint64_t planned_next;       /* its next batch */
+    uint64_t sequence;           /* slots planned so far */
     bool has_plan;
     struct run live;             /* the run being consumed */
     uint64_t live_next;
@@ -115,7 +116,7 @@ struct feed {
     uint32_t ahead, look_ahead, owned, held;
     struct slot **held_slots;              /* of the engine's, oldest first */
     uint32_t held_capacity;
-    bool warned_held, waited_since_growth;
+    bool warned_held;
     uint64_t given_away;
     _Atomic bool is_closing; /* written under lock */
     bool is_consumer_waiting;
@@ -130,7 +131,7 @@ struct feed {
     _Atomic int refs;
 
     /* under crew->lock */
-    struct load *ready_first, *ready_last;
+    struct slot *ready_slots; /* with loads for a worker, the one wanted soonest first */
     uint32_t ready, active;
     struct feed *next_feed;
 

@@ -119,7 +119,7 @@ static void fail_load(struct feed *f, struct load *l, int code, const char *caus
         error_clear(l->error);
         error_set(l->error, code, "read", "%s", cause);
     }
-    crew_push(f, l, l, 1);
+    crew_push(f, l);
 }
 
 static void read_done(struct io_request *r)
@@ -133,7 +133,7 @@ static void read_done(struct io_request *r)
         planner_redo(f, l);
         return;
     }
-    crew_push(f, l, l, 1);
+    crew_push(f, l);
 }
 
 static void submit(struct feed *f, struct load *l, struct read_buffer *b)
@@ -199,8 +199,7 @@ static bool send_to_io(struct feed *f, struct load *l)
 static bool issue(struct plan_state *p)
 {
     struct feed *f = p->f;
-    struct load *first = NULL, *last = NULL;
-    uint32_t count = 0;
+    struct load *first = NULL, **tail = &first;
     bool is_stuck = false;
     while (p->todo && !is_stuck && !atomic_load_explicit(&f->has_redo, memory_order_relaxed)) {
         struct load *l = p->todo, *next = l->next;
@@ -208,12 +207,8 @@ static bool issue(struct plan_state *p)
         if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
             load_finish(f, l);
         } else if (l->error || goes_straight(f, l)) {
-            if (last)
-                last->next = l;
-            else
-                first = l;
-            last = l;
-            count++;
+            *tail = l;
+            tail = &l->next;
         } else if (!send_to_io(f, l)) {
             l->next = next;
             is_stuck = true;
@@ -222,7 +217,7 @@ static bool issue(struct plan_state *p)
         p->todo = next;
     }
     if (first)
-        crew_push(f, first, last, count);
+        crew_push(f, first);
     return !is_stuck;
 }
 
@@ -298,14 +293,14 @@ static void collect_redo(struct plan_state *p)
     }
 }
 
-/* The consumer waited although everything was planned: the look-ahead is too short for the jitter. */
+/* The consumer waits although the look-ahead is full and workers are idle: one slow sample holds up its slot, and the slots behind it are too
+ * few to keep everybody busy meanwhile. (When all workers are busy, more look-ahead would only take memory.) */
 static void grow_look_ahead(struct feed *f)
 {
     uint64_t share = atomic_load_explicit(&f->budget->limit, memory_order_relaxed) / 4;
-    if (f->waited_since_growth && f->look_ahead < LOOK_AHEAD_MOST && (f->look_ahead + 1) * f->slot_total_bytes < share) {
+    bool is_held_up = f->is_consumer_waiting && f->ahead == f->look_ahead && crew_is_idle();
+    if (is_held_up && f->look_ahead < LOOK_AHEAD_MOST && (f->look_ahead + 1) * f->slot_total_bytes < share)
         f->look_ahead++;
-        f->waited_since_growth = false;
-    }
 }
 
 /* f->lock is held, but let go while the slot is filled. The plan may be dropped meanwhile: then the slot is free again. */
@@ -315,6 +310,7 @@ static void plan_batch(struct plan_state *p, struct slot *s)
     struct run run = f->planned;
     uint64_t batch = f->planned_next++;
     s->generation = atomic_load_explicit(&f->generation, memory_order_relaxed);
+    s->sequence = f->sequence++;
     pthread_mutex_unlock(&f->lock);
 
     uint64_t since = clock_now_ns();

@@ -65,7 +65,7 @@ void bench_read_stats(const fb_loader *l, struct bench_result *out)
     const char *name = json_string_value(json_object_get(io, "name"));
     snprintf(out->io, sizeof(out->io), "%s", name ? name : "?");
     out->cached_reads = (uint64_t)number(io, "cached_reads");
-    out->io_reads = (uint64_t)number(io, "reads");
+    out->io_reads = (uint64_t)number(io, "reads") - out->cached_reads;
     out->budget_peak_bytes = (uint64_t)number(json_object_get(stats, "budget"), "peak_bytes");
     out->threads = (int)number(stats, "threads");
     out->bad = (uint64_t)number(stats, "bad");
