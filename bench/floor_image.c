@@ -1,8 +1,8 @@
 /* floor_image: threads that open, pread, close, decode the region, transform and write the place. Nothing else; the page cache warm.
  *
- *     floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--checksum]
+ *     floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--sum]
  *
- * The first epoch warms up and is not measured. Prints one JSON object.
+ * The first epoch, number 0, warms up and is not measured. --sum adds up all bytes of the last one. Prints one JSON object.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,9 +48,9 @@ static void *thread_body(void *arg)
 int main(int argc, char **argv)
 {
     if (argc < 7)
-        die("usage: floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--checksum]");
+        die("usage: floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--sum]");
     struct work_options o = {.source = argv[1], .batch_size = atoi(argv[4]), .dtype = fb_dtype_from_name(argv[5]), .transforms = argv[6],
-                             .decode = true, .checksum = argc > 7 && strcmp(argv[7], "--checksum") == 0};
+                             .decode = true, .sums_bytes = argc > 7 && strcmp(argv[7], "--sum") == 0};
     int threads = atoi(argv[2]), epochs = atoi(argv[3]);
     if (o.batch_size < 1 || epochs < 1 || !o.dtype)
         die("BATCH_SIZE and EPOCHS are at least 1, DTYPE is uint8, float16, bfloat16 or float32");

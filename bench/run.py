@@ -69,6 +69,26 @@ def check_count(record: dict, expected: int, who: str) -> None:
 
 # ------------------------------------------------------------------------------------------------------------------ sections
 
+SUM_OF_EPOCH = """
+import sys, numpy, fullbore as fb
+with fb.Loader(sys.argv[1], batch_size=64, shuffle=True, seed=0, framework="numpy",
+               transforms=[fb.RandomResizedCrop(224), fb.RandomHorizontalFlip()]) as loader:
+    loader.set_epoch(1)
+    print(sum(int(images.sum(dtype=numpy.uint64)) for images, *_ in loader))
+"""
+
+
+def same_pixels(b: Bench) -> None:
+    """The floor and the engine make the same epoch: the bytes of all its samples add up to the same number."""
+    floor = run_json([FLOOR_IMAGE, str(b.photos), str(b.options.threads), "1", str(BATCH), "uint8", SPEC["uint8"], "--sum"])
+    check_count(floor, b.options.photos, "the floor")
+    engine = int(subprocess.run([sys.executable, "-c", SUM_OF_EPOCH, str(b.photos)], capture_output=True, text=True, check=True).stdout)
+    if engine != floor["byte_sum"]:
+        raise SystemExit(f"bench: the floor's epoch adds up to {floor['byte_sum']}, the engine's to {engine}: they do different work")
+    b.results["same_pixels"] = {"byte_sum": engine, "samples": floor["samples"]}
+    print(f"  {floor['samples']} samples, bytes add up to {engine} on both sides", flush=True)
+
+
 def best_workers(b: Bench) -> int:
     rates = {}
     for workers in (1, 2, 3, 4):
@@ -198,7 +218,10 @@ def overhead(b: Bench) -> None:
               f"{record['cpu_seconds_per_1000_samples'] * 1000:.1f} us CPU per sample")
 
 
-SECTIONS = {"warm": warm, "accelerator": accelerator, "first_batch": first_batch, "small_memory": small_memory, "cold": cold, "overhead": overhead}
+SECTIONS = {
+    "same_pixels": same_pixels, "warm": warm, "accelerator": accelerator, "first_batch": first_batch, "small_memory": small_memory, "cold": cold,
+    "overhead": overhead,
+}
 
 
 def print_table(b: Bench) -> None:

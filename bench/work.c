@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/thread.h"
@@ -129,7 +128,7 @@ void work_start_epoch(struct work *w, uint64_t epoch, bool cold)
     atomic_store(&w->next, 0);
     atomic_store(&w->done, 0);
     atomic_store(&w->bytes, 0);
-    atomic_store(&w->checksum, 0);
+    atomic_store(&w->byte_sum, 0);
 }
 
 const struct file *work_take(struct work *w, uint64_t *position)
@@ -152,6 +151,14 @@ void hand_close(struct hand *h)
     scratch_free(&h->pixels);
 }
 
+static uint64_t sum_of(const uint8_t *bytes, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += bytes[i];
+    return sum;
+}
+
 static void decode_into_place(struct hand *h, uint64_t position, const uint8_t *bytes, size_t n)
 {
     struct work *w = h->work;
@@ -170,16 +177,14 @@ static void decode_into_place(struct hand *h, uint64_t position, const uint8_t *
     uint8_t *data = w->batch + w->place_bytes * (position % (uint64_t)w->options.batch_size);
     struct place place = {data, pipeline_dtype(w->pipeline), w->options.layout, plan.out_height, plan.out_width};
     must(pipeline_run(w->pipeline, &plan, &pixels, &place, &h->scratch, &e), &e);
-    if (w->options.checksum)
-        atomic_fetch_add(&w->checksum, checksum_of(data, w->place_bytes));
+    if (w->options.sums_bytes)
+        atomic_fetch_add(&w->byte_sum, sum_of(data, w->place_bytes));
 }
 
 void hand_do(struct hand *h, uint64_t position, const uint8_t *bytes, size_t n)
 {
     if (h->work->options.decode)
         decode_into_place(h, position, bytes, n);
-    else if (h->work->options.checksum)
-        atomic_fetch_add(&h->work->checksum, checksum_of(bytes, n));
     atomic_fetch_add(&h->work->bytes, n);
     atomic_fetch_add(&h->work->done, 1);
 }
@@ -213,8 +218,8 @@ void work_print_json(const struct work *w, const struct stretch *s, uint64_t sam
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     printf("\"samples\": %llu, \"bytes\": %llu, \"seconds\": %.6f, \"samples_per_second\": %.2f, \"cpu_seconds_per_1000_samples\": %.6f, "
-           "\"rss_peak_bytes\": %llu, \"checksum\": \"%016llx\"",
+           "\"rss_peak_bytes\": %llu, \"byte_sum\": %llu",
            (unsigned long long)samples, (unsigned long long)bytes, s->seconds, (double)samples / s->seconds,
            s->cpu_seconds * 1000 / (double)samples, (unsigned long long)usage.ru_maxrss * 1024,
-           (unsigned long long)atomic_load(&w->checksum));
+           (unsigned long long)atomic_load(&w->byte_sum));
 }

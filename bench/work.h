@@ -29,7 +29,7 @@ struct work_options {
     uint64_t seed;
     int batch_size;
     bool decode;
-    bool checksum;          /* add up a checksum of every sample, as a check that the pixels are the engine's */
+    bool sums_bytes;        /* add up all bytes of all samples: a check that they are the engine's; not while measuring */
 };
 
 /* Shared by all threads of a floor; immutable while they run, except the counters. */
@@ -44,7 +44,7 @@ struct work {
     _Atomic uint64_t next;        /* position to be done next */
     _Atomic uint64_t done;        /* samples finished in this epoch */
     _Atomic uint64_t bytes;       /* read in this epoch */
-    _Atomic uint64_t checksum;    /* sum over samples: independent of order and thread count */
+    _Atomic uint64_t byte_sum;    /* of the last epoch; independent of thread count */
 };
 
 /* One thread's own. */
