@@ -56,7 +56,8 @@ static int set_up(struct pipeline *p, const char *spec, enum fb_dtype dtype, str
     FB_TRY(choose_dtype(p, dtype, e));
     if (!p->is_normalized)
         levels_build(&p->levels, (const float[3]){0, 0, 0}, (const float[3]){1, 1, 1}); /* v / 255 */
-    fold_flips(p);
+    if (!p->is_digest)
+        fold_flips(p);
     number_streams(p);
     find_fixed_size(p);
     return 0;

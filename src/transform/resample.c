@@ -23,9 +23,22 @@ static size_t row_copy_bytes(const struct resample *r, int channels)
     return rounded(pixels * (size_t)channels + 64);
 }
 
+/* Pillow 13 filters columns before rows when the height shrinks by more than twice what the width does. Each pass rounds, so the order shows. */
+static bool is_columns_first(const struct resample *r)
+{
+    int64_t shorter = (int64_t)r->y.in_size - r->y.out_size, narrower = (int64_t)r->x.in_size - r->x.out_size;
+    return shorter > 0 && shorter > 2 * narrower;
+}
+
+/* The image between the two passes. */
 static size_t between_stride(const struct resample *r, int channels)
 {
-    return rounded((size_t)r->x.to_count * (size_t)channels);
+    return rounded((size_t)(is_columns_first(r) ? r->x.from_count : r->x.to_count) * (size_t)channels);
+}
+
+static size_t between_bytes(const struct resample *r, int channels)
+{
+    return between_stride(r, channels) * (is_columns_first(r) ? r->y.to_count : r->y.from_count);
 }
 
 size_t resample_work_bytes(const struct resample *r, int channels)
@@ -36,7 +49,7 @@ size_t resample_work_bytes(const struct resample *r, int channels)
     if (is_filtered(&r->y))
         bytes += filter_bytes(r->kind, &r->y);
     if (is_filtered(&r->x) && is_filtered(&r->y))
-        bytes += between_stride(r, channels) * r->y.from_count;
+        bytes += between_bytes(r, channels);
     return bytes;
 }
 
@@ -92,6 +105,11 @@ void resample_run(const struct resample *r, int channels, const uint8_t *in, siz
     }
     uint8_t *between = memory + row_copy_bytes(r, channels);
     size_t stride = between_stride(r, channels);
-    filter_rows(&fx, r->x.from_count, channels, in, in_stride, r->y.from_count, between, stride, row_copy);
-    filter_columns(&fy, out_bytes, between, stride, out, out_stride);
+    if (is_columns_first(r)) {
+        filter_columns(&fy, (size_t)r->x.from_count * (size_t)channels, in, in_stride, between, stride);
+        filter_rows(&fx, r->x.from_count, channels, between, stride, r->y.to_count, out, out_stride, row_copy);
+    } else {
+        filter_rows(&fx, r->x.from_count, channels, in, in_stride, r->y.from_count, between, stride, row_copy);
+        filter_columns(&fy, out_bytes, between, stride, out, out_stride);
+    }
 }

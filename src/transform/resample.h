@@ -1,6 +1,6 @@
 /* Antialiased resampling, equal to Pillow's on 8-bit pixels.
  *
- * Two passes of a separable filter, columns first, each rounding to 8 bits. Weights are made in double precision, normalised, and used as
+ * Two passes of a separable filter, along rows and along columns, each rounding to 8 bits. Weights are made in double precision, normalised, and used as
  * fixed point with 22 fractional bits. Only the outputs asked for are made, from only the inputs they touch; their weights are those of
  * the whole image, so a part is equal to the same part of the whole.
  */
