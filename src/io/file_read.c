@@ -162,12 +162,12 @@ static int grew(struct io_request *r, struct io_file *f, int fd)
     return r->status = IO_GREW;
 }
 
-static int shrank(struct io_request *r, const struct io_file *f)
+int io_file_fail_shrunk(struct io_request *r, uint64_t end, uint64_t got)
 {
-    error_set(r->error, FB_E_IO, "read", "it shrinks while being read: of %llu bytes only %llu were left", (unsigned long long)f->end,
-              (unsigned long long)f->got);
+    error_set(r->error, FB_E_IO, "read", "it shrinks while being read: of %llu bytes only %llu were left", (unsigned long long)end,
+              (unsigned long long)got);
     error_remedy(r->error, "leave the data set alone while it is being read");
-    return fail(r, FB_E_IO, 0, f->got);
+    return fail(r, FB_E_IO, 0, got);
 }
 
 int io_file_take(struct io_request *r, struct io_file *f, int fd, ssize_t n)
@@ -181,7 +181,7 @@ int io_file_take(struct io_request *r, struct io_file *f, int fd, ssize_t n)
         return finish(r, f);
     if (n > 0)
         return IO_FILE_MORE;
-    return f->is_open_ended ? finish(r, f) : shrank(r, f);
+    return f->is_open_ended ? finish(r, f) : io_file_fail_shrunk(r, f->end, f->got);
 }
 
 static int read_open_file(struct io_request *r, int fd)

@@ -34,9 +34,10 @@ struct io_file {
 /* Refuses requests that no file can satisfy: a buffer without room for the tail, a range past the largest offset. 0 or a failure. */
 int io_file_check(struct io_request *r);
 
-/* Fills r for a failed open or read; returns r->status. */
+/* Fills r for a failed open or read, or for a file that ended at `got` instead of `end`; returns r->status. */
 int io_file_fail_open(struct io_request *r, int sys_errno);
 int io_file_fail_read(struct io_request *r, uint64_t got, int sys_errno);
+int io_file_fail_shrunk(struct io_request *r, uint64_t end, uint64_t got);
 
 /* Looks at the open file. IO_FILE_MORE: go on reading; otherwise r is filled. Does not wait for a server: cached attributes do, they are
  * as fresh as the open. */

@@ -6,5 +6,7 @@ const struct io_ops *const io_list[] = {
 #endif
     &io_pread,
     &io_null,
+    &io_slow,
+    &io_fault,
     NULL,
 };
