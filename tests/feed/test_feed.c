@@ -560,6 +560,9 @@ static void two_loaders_share_workers_and_memory(void **state)
 static void a_forked_child_is_told(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* ThreadSanitizer cannot follow threads started in a forked child */
+#endif
     fb_options o = photo_options(&photos);
     fb_loader *l = open_or_fail(&o);
     struct fb_error e = {0};
