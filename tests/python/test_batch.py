@@ -95,7 +95,7 @@ def test_what_is_kept_never_changes(photos: Path, framework: str, keep: str) -> 
     with open_loader(photos, shuffle=True, framework=framework) as loader:
         for batch in (batch for _ in range(4) for batch in loader):
             images, labels = batch
-            copies.append(np.array(labels if keep == "labels" else images))
+            copies.append(np.asarray(labels if keep == "labels" else images).copy())
             kept.append({"batch": batch, "images": images, "row": images[2], "labels": labels}[keep])
             del batch, images, labels
         assert loader.stats()["given_away_batches"] > 0

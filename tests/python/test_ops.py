@@ -63,7 +63,7 @@ def test_a_region_equals_that_part_of_the_whole(jpeg: bytes, data: st.DataObject
        channels=st.sampled_from([0, 1, 3, 4]), interpolation=st.sampled_from(["bilinear", "bicubic"]))
 def test_resize_equals_pillow(shape: tuple[int, int], target: tuple[int, int], channels: int, interpolation: str) -> None:
     pixels = np.random.default_rng(5).integers(0, 256, (*shape, channels) if channels else shape, dtype=np.uint8)
-    mode = {0: "L", 1: "L", 3: "RGB", 4: "CMYK"}[channels]  # CMYK: four channels that Pillow treats alike
+    mode = {0: "L", 1: "L", 3: "RGB", 4: "RGBA"}[channels]
     image = Image.frombytes(mode, shape[::-1], pixels.tobytes())
     expected = np.asarray(image.resize(target[::-1], Image.Resampling[interpolation.upper()])).reshape(target + pixels.shape[2:])
     assert np.array_equal(ops.resize(pixels, target, interpolation), expected)

@@ -104,7 +104,7 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         """Starts the next epoch, or the one that ``set_epoch`` named; after ``load_state_dict``, continues there."""
         running = self._iterator()
-        if running is not None and not running.is_over:
+        if running is not None and not running.is_over and not self.closed:
             raise Error("this loader is being iterated over already", stage="feed",
                         remedy="finish that loop, or delete its iterator; for two loops at once open two loaders")
         self._resolve_rank()
@@ -130,13 +130,14 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Where the run is, after the last batch taken: small, JSON, the same on all ranks.
 
-        >>> loader = Loader("photos", batch_size=5, shuffle=True, framework="numpy")
+        >>> options = {"batch_size": 5, "shuffle": True, "transforms": [RandomResizedCrop(32)], "framework": "numpy"}
+        >>> loader = Loader("photos", **options)
         >>> for batch in loader:
         ...     break
         >>> state = loader.state_dict()
         >>> state["epoch"], state["position"]
         (0, 5)
-        >>> later = Loader("photos", batch_size=5, shuffle=True, framework="numpy")
+        >>> later = Loader("photos", **options)
         >>> later.load_state_dict(state)
         >>> sum(len(labels) for images, labels in later)
         7

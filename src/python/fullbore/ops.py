@@ -54,8 +54,8 @@ def decode_region(bytes_or_path: Source, top: int, left: int, height: int, width
 
 
 def resize(array: npt.ArrayLike, size: int | Sequence[int], interpolation: Any = "bilinear") -> Image:
-    """Antialiased, equal to Pillow's ``Image.resize``. ``array`` is height x width, or height x width x 1, 3 or 4, in uint8. ``size`` is
-    (height, width); one number is the shorter side, and the other keeps the ratio.
+    """Antialiased, equal to Pillow's ``Image.resize``. ``array`` is height x width, or height x width x 1, 3 or 4 (RGBA), in uint8.
+    ``size`` is (height, width); one number is the shorter side, and the other keeps the ratio.
 
     >>> resize(decode_image("photo.jpg"), 30).shape
     (30, 40, 3)
