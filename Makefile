@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 SETUP := PYTHON=$(PYTHON) bash tools/setup.sh
 JOBS ?= $(shell nproc)
 MESON := $(BIN)/meson
+NINJA := $(BIN)/ninja $(if $(MAKE_TERMOUT),,--quiet)
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 PHOTOS := .cache/demo-photos
 
 .DEFAULT_GOAL := help
@@ -21,7 +23,7 @@ help: ## this list
 build: ## library, command and Python package into .venv
 	@$(SETUP) build
 	@test -f build/build.ninja || $(MESON) setup build --prefix "$(CURDIR)/$(VENV)" -Dpython.install_env=venv
-	@$(MESON) compile -C build -j $(JOBS)
+	@$(NINJA) -C build -j $(JOBS)
 	@$(MESON) install -C build --no-rebuild --quiet
 	@$(BIN)/fullbore --version
 	@$(BIN)/python -c "import fullbore"

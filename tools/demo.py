@@ -31,7 +31,8 @@ def bench(folder: str, *extra: str) -> dict:
 
 def show(record: dict, *keys: str) -> None:
     for key in keys:
-        print(f"    {key:34} {record[key]:,.4g}")
+        value = f"{record[key] / 2**20:.1f} MiB" if key.endswith("_bytes") else f"{record[key]:,.4g}"
+        print(f"    {key:34} {value}")
 
 
 def feed(folder: str, rate: float, share: float) -> float:
@@ -74,7 +75,7 @@ def main() -> int:
     say(f"It was busy {starved:.1%} of the time; the rest it waited for data. exposed_wait_ratio is that waiting, measured where it hurts: in the "
         f"call that takes the next batch. On a real machine look at it first. If it is near zero, the data is not your problem.")
     count_one_epoch(folder)
-    say(f"Now with your own images:  {COMMAND.parent}/fullbore bench YOUR_FOLDER --step-ms 100 --batch-size 256")
+    print("\nNow with your own images and your model's step time:\n    .venv/bin/fullbore bench YOUR_FOLDER --batch-size 256 --step-ms 100")
     return 0
 
 

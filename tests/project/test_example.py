@@ -46,7 +46,7 @@ def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def static_dependencies() -> list[str]:
-    names = ["libjpeg", "spng", "libwebp", "libwebpdemux", "liburing", "jansson", "libxxhash"]
+    names = ["libjpeg", "spng", "libwebp", "libwebpdemux", "liburing", "jansson", "libxxhash", "zlib"]
     return [*run(["pkg-config", "--libs", *names], check=True).stdout.split(), "-lpthread", "-lm"]
 
 

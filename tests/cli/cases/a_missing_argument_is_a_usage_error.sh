@@ -1,0 +1,1 @@
+fullbore info

@@ -1,0 +1,2 @@
+mkdir empty
+fullbore info empty

@@ -1,0 +1,1 @@
+fullbore bench "$PHOTOS" --transform "resise size=10"

@@ -1,0 +1,1 @@
+fullbore bench "$PHOTOS" --batch-size 8 --epochs 2

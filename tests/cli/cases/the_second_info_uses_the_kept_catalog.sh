@@ -1,0 +1,2 @@
+fullbore info "$PHOTOS" >first
+fullbore info "$PHOTOS" | grep catalog

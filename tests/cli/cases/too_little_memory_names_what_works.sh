@@ -1,0 +1,1 @@
+fullbore bench "$PHOTOS" --batch-size 64 --memory 1MiB
