@@ -1,0 +1,188 @@
+/* Threads, conditions, time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+struct seen {
+    char name[32];
+    bool is_blocked;
+};
+
+static void *look_around(void *arg)
+{
+    struct seen *s = arg;
+    sigset_t mask;
+    for (int i = 0; i < 1000; i++) { /* the name is set by the starter, right after the start */
+        pthread_getname_np(pthread_self(), s->name, sizeof(s->name));
+        if (strcmp(s->name, "fb-test") == 0)
+            break;
+        clock_sleep_until_ns(clock_now_ns() + 1000000);
+    }
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    s->is_blocked = sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM) && sigismember(&mask, SIGUSR1);
+    return NULL;
+}
+
+static void a_thread_has_its_name_and_takes_no_signals(void **state)
+{
+    (void)state;
+    struct seen s = {0};
+    pthread_t t;
+    sigset_t before, after;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    assert_int_equal(thread_start(&t, "fb-test", look_around, &s, NULL), 0);
+    assert_true(thread_join_or_leave(t, UINT64_C(60) * 1000000000));
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    assert_string_equal(s.name, "fb-test");
+    assert_true(s.is_blocked);
+    for (int sig = 1; sig < 32; sig++)
+        assert_int_equal(sigismember(&before, sig), sigismember(&after, sig));
+}
+
+static void *wait_for_flag(void *arg)
+{
+    atomic_int *flag = arg;
+    while (!atomic_load(flag))
+        clock_sleep_until_ns(clock_now_ns() + 1000000);
+    atomic_store(flag, 2);
+    return NULL;
+}
+
+static void a_stuck_thread_is_left_behind_in_time(void **state)
+{
+    (void)state;
+    static atomic_int flag;
+    pthread_t t;
+    assert_int_equal(thread_start(&t, "fb-stuck", wait_for_flag, &flag, NULL), 0);
+    uint64_t begin = clock_now_ns();
+    assert_false(thread_join_or_leave(t, 30000000));
+    assert_true(clock_now_ns() - begin >= 30000000);
+    atomic_store(&flag, 1);
+    while (atomic_load(&flag) != 2)
+        clock_sleep_until_ns(clock_now_ns() + 1000000);
+}
+
+static void *stay(void *arg)
+{
+    for (;;)
+        pause();
+    return arg;
+}
+
+/* In a child, where the address space can be made too small for another stack; the first few may find a cached one. */
+static int start_without_room(void)
+{
+    struct rlimit none = {1, 1};
+    struct fb_error e = {0};
+    pthread_t t;
+    if (setrlimit(RLIMIT_AS, &none) != 0)
+        return 77;
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < 100; i++)
+        rc = thread_start(&t, "fb-none", stay, NULL, &e);
+    if (rc != FB_E_NOMEM || e.code != FB_E_NOMEM)
+        return 1;
+    return strstr(e.cause, "fb-none") && strstr(e.remedy, "threads=") && e.sys_errno ? 0 : 2;
+}
+
+static void a_thread_that_cannot_start_is_an_error_in_words(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* sanitizers need their address space */
+#endif
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(start_without_room());
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void a_timed_wait_uses_the_monotonic_clock_and_ends(void **state)
+{
+    (void)state;
+    pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t c;
+    thread_cond_init(&c);
+    pthread_mutex_lock(&m);
+    uint64_t begin = clock_now_ns();
+    while (thread_cond_wait_until(&c, &m, begin + 20000000))
+        ; /* spurious wake-ups are allowed */
+    assert_true(clock_now_ns() - begin >= 20000000);
+    assert_false(thread_cond_wait_until(&c, &m, begin)); /* a time that is over */
+    pthread_mutex_unlock(&m);
+    pthread_cond_destroy(&c);
+}
+
+struct meeting {
+    pthread_mutex_t m;
+    pthread_cond_t c;
+    bool is_done;
+};
+
+static void *signal_once(void *arg)
+{
+    struct meeting *x = arg;
+    pthread_mutex_lock(&x->m);
+    x->is_done = true;
+    pthread_cond_signal(&x->c);
+    pthread_mutex_unlock(&x->m);
+    return NULL;
+}
+
+static void a_signal_ends_the_wait(void **state)
+{
+    (void)state;
+    struct meeting x = {.m = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t t;
+    thread_cond_init(&x.c);
+    pthread_mutex_lock(&x.m);
+    assert_int_equal(thread_start(&t, "fb-signal", signal_once, &x, NULL), 0);
+    while (!x.is_done)
+        assert_true(thread_cond_wait_until(&x.c, &x.m, clock_now_ns() + UINT64_C(60) * 1000000000));
+    pthread_mutex_unlock(&x.m);
+    assert_true(thread_join_or_leave(t, UINT64_C(60) * 1000000000));
+    pthread_cond_destroy(&x.c);
+}
+
+static void time_goes_forward(void **state)
+{
+    (void)state;
+    uint64_t a = clock_now_ns(), cpu = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+    clock_sleep_until_ns(a + 5000000);
+    uint64_t b = clock_now_ns();
+    assert_true(b - a >= 5000000);
+    clock_sleep_until_ns(a); /* the past: returns at once */
+    assert_true(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) >= cpu);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thread_has_its_name_and_takes_no_signals),
+        cmocka_unit_test(a_stuck_thread_is_left_behind_in_time),
+        cmocka_unit_test(a_thread_that_cannot_start_is_an_error_in_words),
+        cmocka_unit_test(a_timed_wait_uses_the_monotonic_clock_and_ends),
+        cmocka_unit_test(a_signal_ends_the_wait),
+        cmocka_unit_test(time_goes_forward),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
