@@ -130,7 +130,7 @@ static int next_with(struct table *t, char separator, struct fb_error *e)
     if (rc <= 0)
         return rc;
     if (r.cells != t->columns)
-        return table_refuse(t, t->row_line, e, "%d cells, but there are %d columns", r.cells, t->columns);
+        return table_refuse(t, t->row_line, e, "%d cell%s, but there are %d columns", r.cells, r.cells == 1 ? "" : "s", t->columns);
     for (int i = 0; i < r.cells; i++) {
         t->vector_start[i] = t->floats.length;
         if (!cell_parse(&t->cell[i], t->text.data + r.start[i], r.start[i + 1] - r.start[i] - 1, &t->floats))

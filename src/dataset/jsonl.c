@@ -61,11 +61,8 @@ static int open_jsonl(struct table *t, struct fb_error *e)
     t->own = object;
     const char *key;
     json_t *value;
-    uint64_t line = t->line;
-    t->line = t->row_line;
     json_object_foreach(object, key, value)
         FB_TRY(table_add_column(t, key, strlen(key), e));
-    t->line = line;
     table_rewind(t);
     return 0;
 }

@@ -26,6 +26,8 @@ static int add_column(struct dataset_job *job, const struct fb_column *column, s
     if (!column->name || !column->data || strlen(column->name) >= sizeof(f.name))
         return error_set(e, FB_E_USAGE, "dataset", "a label column has no name, no data, or a name of more than %zu bytes",
                          sizeof(f.name) - 1);
+    if (strcmp(column->name, "image") == 0)
+        return error_set(e, FB_E_USAGE, "dataset", "a label cannot be called 'image': that is the picture itself");
     strcpy(f.name, column->name);
     if (column->ndim == 1)
         f.shape[0] = column->shape[0];

@@ -10,23 +10,30 @@ bool pattern_is_one(const char *text)
     return strpbrk(text, "*?[") != NULL;
 }
 
+static int add_part(struct pattern *p, const char *part, struct fb_error *e)
+{
+    if (strcmp(part, "..") == 0 || p->parts == PATTERN_MAX_PARTS)
+        return error_set(e, FB_E_USAGE, "dataset", "a glob cannot have '..' after its first wildcard, nor more than %d parts",
+                         PATTERN_MAX_PARTS);
+    p->part[p->parts++] = part;
+    return 0;
+}
+
 int pattern_open(struct pattern *p, const char *text, struct fb_error *e)
 {
     *p = (struct pattern){.text = strdup(text)};
     if (!p->text)
         return error_set(e, FB_E_NOMEM, "dataset", "no memory for a pattern");
     char *save = NULL;
-    for (char *part = strtok_r(p->text, "/", &save); part; part = strtok_r(NULL, "/", &save)) {
-        if (strcmp(part, ".") == 0)
-            continue;
-        if (strcmp(part, "..") == 0 || p->parts == PATTERN_MAX_PARTS) {
-            pattern_close(p);
-            return error_set(e, FB_E_USAGE, "dataset", "a glob cannot have '..' after its first wildcard, nor more than %d parts",
-                             PATTERN_MAX_PARTS);
-        }
-        p->part[p->parts++] = part;
-    }
-    return 0;
+    int rc = 0;
+    for (char *part = strtok_r(p->text, "/", &save); part && rc == 0; part = strtok_r(NULL, "/", &save))
+        if (strcmp(part, ".") != 0)
+            rc = add_part(p, part, e);
+    if (rc == 0 && p->parts > 0 && strcmp(p->part[p->parts - 1], "**") == 0)
+        rc = add_part(p, "*", e); /* at the end it means everything inside, not the thing itself */
+    if (rc < 0)
+        pattern_close(p);
+    return rc;
 }
 
 void pattern_close(struct pattern *p)

@@ -1,4 +1,5 @@
-/* The pulse of a long scan: tells the caller how far it is, and asks whether to stop, about every 50 ms. */
+/* The pulse of a long scan: tells the caller how far it is, and asks whether to stop, about every 50 ms. Asking begins at once, telling only
+ * after the first 50 ms: what is over by then needs no progress line. */
 #ifndef FB_DATASET_PULSE_H
 #define FB_DATASET_PULSE_H
 
@@ -9,7 +10,7 @@
 struct pulse {
     const struct dataset_request *request;
     const char *what;
-    uint64_t next_ns; /* when to speak again */
+    uint64_t tell_ns, ask_ns; /* not before */
     uint32_t beats;
 };
 

@@ -124,8 +124,8 @@ static int refuse_mixed(const struct scan *s, const char *below, struct fb_error
         strcat(names, i ? ", " : "");
         strcat(names, text_escape(s->first_in_root[i], shown, sizeof(shown)));
     }
-    error_set(e, FB_E_DATA, "dataset", "%s images lie directly in the folder (%s%s), others in class folders (%s)",
-              left_out_number(s->in_root, number, sizeof(number)), names, s->in_root > NAMED ? ", ..." : "",
+    error_set(e, FB_E_DATA, "dataset", "%s image%s directly in the folder (%s%s), others in class folders (%s)",
+              left_out_number(s->in_root, number, sizeof(number)), s->in_root == 1 ? " lies" : "s lie", names, s->in_root > NAMED ? ", ..." : "",
               text_escape(below, shown, sizeof(shown)));
     error_remedy(e, "move them into class folders, or open only one kind: the glob '*/**' takes those in class folders, '*' the others");
     return failed_at(s, "", e, FB_E_DATA);
@@ -320,7 +320,7 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
     char number[32], kinds[256];
     left_out_number(s->left_out.total, number, sizeof(number));
     left_out_say(&s->left_out, 6, kinds, sizeof(kinds));
-    error_set(e, FB_E_DATA, "dataset", "%s files, none an image: %s", number, kinds);
+    error_set(e, FB_E_DATA, "dataset", "%s file%s, none an image: %s", number, s->left_out.total == 1 ? "" : "s", kinds);
     error_remedy(e, "JPEG, PNG and WebP files are images, whatever their extension; check the path");
     error_at(e, s->job->request->source, -1);
     return FB_E_DATA;

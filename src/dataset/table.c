@@ -31,16 +31,16 @@ int table_refuse(const struct table *t, uint64_t line, struct fb_error *e, const
 int table_add_column(struct table *t, const char *name, size_t length, struct fb_error *e)
 {
     if (t->columns == TABLE_MAX_COLUMNS)
-        return table_refuse(t, t->line, e, "more than %d columns", TABLE_MAX_COLUMNS);
+        return table_refuse(t, t->row_line, e, "more than %d columns", TABLE_MAX_COLUMNS);
     if (length > TABLE_MAX_NAME || memchr(name, 0, length))
-        return table_refuse(t, t->line, e, "the name of column %d is longer than %d bytes or not text", t->columns + 1, TABLE_MAX_NAME);
+        return table_refuse(t, t->row_line, e, "the name of column %d is longer than %d bytes or not text", t->columns + 1, TABLE_MAX_NAME);
     char *to = t->name[t->columns];
     memcpy(to, name, length);
     to[length] = 0;
     for (int i = 0; i < t->columns; i++)
         if (strcmp(t->name[i], to) == 0) {
             char shown[80];
-            return table_refuse(t, t->line, e, "two columns are called '%s'", text_escape(to, shown, sizeof(shown)));
+            return table_refuse(t, t->row_line, e, "two columns are called '%s'", text_escape(to, shown, sizeof(shown)));
         }
     t->columns++;
     return 0;
