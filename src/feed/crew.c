@@ -59,17 +59,22 @@ static uint32_t how_many(const struct crew *c, struct feed *f)
     return most < fair ? (uint32_t)most : fair;
 }
 
+static bool can_serve(const struct feed *f)
+{
+    return f->ready && !f->is_leaving;
+}
+
 static struct feed *choose_feed(struct crew *c)
 {
     for (struct feed *f = c->feeds; f; f = f->next_feed)
-        if (f->ready && atomic_load_explicit(&f->is_starving, memory_order_relaxed))
+        if (can_serve(f) && atomic_load_explicit(&f->is_starving, memory_order_relaxed))
             return f;
     struct feed *start = c->turn ? c->turn : c->feeds;
     for (struct feed *f = start; f; f = f->next_feed)
-        if (f->ready)
+        if (can_serve(f))
             return f;
     for (struct feed *f = c->feeds; f != start; f = f->next_feed)
-        if (f->ready)
+        if (can_serve(f))
             return f;
     return NULL;
 }
@@ -244,7 +249,7 @@ static bool join_workers(struct crew *c)
 {
     bool all = true;
     for (int i = 0; i < c->started; i++) {
-        if (thread_join_or_leave(c->worker[i]->thread, 200000000u))
+        if (thread_join_or_leave(c->worker[i]->thread, all ? 100000000u : 1000000u))
             free(c->worker[i]);
         else
             all = false;
@@ -261,7 +266,7 @@ static void crew_end(struct crew *c)
     pthread_mutex_unlock(&c->lock);
     bool all = join_workers(c);
     if (c->has_helper)
-        all &= thread_join_or_leave(c->helper, 200000000u);
+        all &= thread_join_or_leave(c->helper, 100000000u);
     the_crew = NULL;
     if (!all)
         return;
@@ -300,16 +305,16 @@ static bool is_here(const struct crew *c, const struct feed *wanted)
     return false;
 }
 
-/* Looks at one feed at a time, outside the lock, while `active` keeps it in memory. */
+/* Looks at one feed at a time, outside the lock, while is_watched keeps it in memory. */
 static void watch_feeds(struct crew *c)
 {
     for (struct feed *f = c->feeds; f;) {
-        f->active++;
+        f->is_watched = true;
         pthread_mutex_unlock(&c->lock);
         watchdog_look(f);
         pthread_mutex_lock(&c->lock);
-        if (--f->active == 0)
-            pthread_cond_broadcast(&c->quiet);
+        f->is_watched = false;
+        pthread_cond_broadcast(&c->quiet);
         f = is_here(c, f) ? f->next_feed : NULL; /* if it left, its neighbours may have, too: next time */
     }
 }
@@ -391,23 +396,34 @@ static struct load *take_all(struct feed *f)
     return all;
 }
 
-bool crew_leave(struct feed *f, uint64_t timeout_ns, struct load **ready)
+bool crew_quiet(struct feed *f, uint64_t timeout_ns)
 {
+    struct crew *c = the_crew;
     uint64_t deadline = clock_now_ns() + timeout_ns;
+    pthread_mutex_lock(&c->lock);
+    f->is_leaving = true;
+    while (f->active && thread_cond_wait_until(&c->quiet, &c->lock, deadline))
+        ;
+    bool is_quiet = f->active == 0;
+    pthread_mutex_unlock(&c->lock);
+    return is_quiet;
+}
+
+struct load *crew_leave(struct feed *f)
+{
     pthread_mutex_lock(&gate);
     struct crew *c = the_crew;
     pthread_mutex_lock(&c->lock);
     unlink_feed(c, f);
-    while (f->active && thread_cond_wait_until(&c->quiet, &c->lock, deadline))
-        ;
-    bool is_quiet = f->active == 0;
-    *ready = take_all(f);
+    while (f->is_watched) /* the helper looks at it for a moment */
+        pthread_cond_wait(&c->quiet, &c->lock);
+    struct load *ready = take_all(f);
     bool is_last = !c->feeds;
     pthread_mutex_unlock(&c->lock);
     if (is_last)
         crew_end(c);
     pthread_mutex_unlock(&gate);
-    return is_quiet;
+    return ready;
 }
 
 void crew_press(const struct feed *from)

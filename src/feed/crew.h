@@ -22,9 +22,11 @@ struct worker {
 
 /* Adds a feed: starts what is not running. threads, memory: 0 keeps what the process has (or its default). */
 int crew_join(struct feed *f, int threads, uint64_t memory, struct fb_error *e);
-/* Takes a feed out; waits until no worker is in it. False: one is stuck; the feed must be leaked. *ready gets the loads that no worker took.
- * Ends the crew with its last feed. */
-bool crew_leave(struct feed *f, uint64_t timeout_ns, struct load **ready);
+/* Leaving, in two steps, so that io can be closed in between and its last completions still have somewhere to go. First: no worker serves the
+ * feed any more. False: one is stuck in it; the feed must be leaked. */
+bool crew_quiet(struct feed *f, uint64_t timeout_ns);
+/* Then: takes the feed out. Returns the loads that no worker took. Ends the crew with its last feed. */
+struct load *crew_leave(struct feed *f);
 
 /* Hands a chain of loads (linked by next) to the workers. Any thread. */
 void crew_push(struct feed *f, struct load *first);

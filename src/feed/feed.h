@@ -133,6 +133,7 @@ struct feed {
     /* under crew->lock */
     struct slot *ready_slots; /* with loads for a worker, the one wanted soonest first */
     uint32_t ready, active;
+    bool is_leaving, is_watched;
     struct feed *next_feed;
 
     _Atomic bool is_pressed;     /* someone needs memory: give back what is not needed now */

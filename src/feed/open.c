@@ -16,7 +16,7 @@ enum {
     WORKER_BYTES = 2 << 20, /* of working memory that each worker may count on */
     READ_BYTES = 2 << 20    /* and the reads together */
 };
-static const uint64_t close_step_ns = 300000000; /* three steps: planner, io, workers */
+static const uint64_t close_step_ns = 250000000; /* three steps: planner, workers, io */
 
 /* ---- checking ---- */
 
@@ -304,11 +304,11 @@ void feed_close(struct feed *f)
     pthread_mutex_unlock(&f->lock);
 
     bool is_stuck = f->has_planner && !thread_join_or_leave(f->planner, close_step_ns);
+    if (f->has_joined && !crew_quiet(f, close_step_ns))
+        is_stuck = true;
     if (f->io && f->io->ops->close(f->io, close_step_ns) > 0)
         is_stuck = true;
-    struct load *ready = NULL;
-    if (f->has_joined && !crew_leave(f, close_step_ns, &ready))
-        is_stuck = true;
+    struct load *ready = f->has_joined ? crew_leave(f) : NULL;
     drop_ready(f, ready);
     pthread_mutex_lock(&f->lock);
     struct load *redo = f->redo;
