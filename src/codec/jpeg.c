@@ -7,8 +7,9 @@
  * Files whose coefficients are incomplete (a progressive file that stops early, yet has its end marker) are smoothed across blocks by
  * libjpeg; the smoothing looks further than we can prove, so these are decoded whole.
  *
- * Whether a file is cut off must not depend on the region: if no end marker is found where one should be, the rest is decoded too. As in
- * Pillow, a file without the marker but with all its pixels is good, and what libjpeg only warns of is tolerated.
+ * Whether a file is cut off must not depend on the region: unless the coded data runs up to an end marker (found by looking for markers,
+ * which is far cheaper than decoding), the rest is decoded too. As in Pillow, a file without the marker but with all its pixels is good, and
+ * what libjpeg only warns of is tolerated.
  *
  * A decompressor is made for each image: that costs 0.15 us, and keeping one would also keep its Huffman and quantisation tables, so that a
  * file without tables would decode to whatever came before it.
@@ -37,6 +38,7 @@ struct jpeg_call {
     const uint8_t *bytes;
     size_t n;
     bool is_cut_off, has_too_many_scans;
+    bool has_all_rows; /* all pixels are there: only what follows them can be missing */
     uint64_t borrowed;
 };
 
@@ -238,17 +240,24 @@ static void read_through(struct jpeg_decompress_struct *j, const struct window *
     }
 }
 
-/* Decodes what is left of a file without its end marker, so that a missing piece shows. */
-static void prove_rest(struct jpeg_decompress_struct *j, bool may_skip, uint8_t *buffer)
+/* Decodes what is left of a file that does not end as it should, so that a missing piece or a stray marker shows. */
+static void prove_rest(struct jpeg_call *c, bool may_skip, uint8_t *buffer)
 {
+    struct jpeg_decompress_struct *j = &c->j;
     JDIMENSION rest = j->output_height - j->output_scanline;
     if (may_skip && rest > 1)
         rest -= jpeg_skip_scanlines(j, rest - 1);
     discard_rows(j, rest, buffer);
+    c->has_all_rows = true;
+    jpeg_finish_decompress(j);
 }
 
-static int read_region(struct jpeg_call *c, struct codec_state *s, const struct region *r, const struct image *out, bool has_end,
-                       struct fb_error *e)
+static bool has_end(const struct jpeg_call *c)
+{
+    return jpeg_ends_here(c->j.unread_marker, c->source.next_input_byte, c->source.bytes_in_buffer);
+}
+
+static int read_region(struct jpeg_call *c, struct codec_state *s, const struct region *r, const struct image *out, struct fb_error *e)
 {
     struct jpeg_decompress_struct *j = &c->j;
     bool may_skip = !is_smoothed(j);
@@ -266,8 +275,8 @@ static int read_region(struct jpeg_call *c, struct codec_state *s, const struct 
         read_direct(j, out);
     else
         read_through(j, &w, buffer, r, out);
-    if (!has_end)
-        prove_rest(j, may_skip, buffer);
+    if (!jpeg_has_multiple_scans(j) && !has_end(c)) /* several scans were all read at the start */
+        prove_rest(c, may_skip, buffer);
     return 0;
 }
 
@@ -276,13 +285,12 @@ static int guarded(struct jpeg_call *c, struct codec_state *s, const struct imag
                    const struct image *out, struct fb_error *e)
 {
     if (setjmp(c->escape))
-        return report(c, e);
+        return c->is_cut_off && c->has_all_rows ? 0 : report(c, e);
     jpeg_create_decompress(&c->j);
     c->j.src = &c->source;
     c->j.progress = &c->progress;
     FB_TRY(start(c, s, h, e));
-    bool has_end = jpeg_has_multiple_scans(&c->j) || jpeg_has_end(c->source.next_input_byte, c->source.bytes_in_buffer);
-    return read_region(c, s, r, out, has_end, e);
+    return read_region(c, s, r, out, e);
 }
 
 static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_t n, const struct image_header *h, const struct region *r,

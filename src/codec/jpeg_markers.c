@@ -120,12 +120,11 @@ int jpeg_header(const uint8_t *bytes, size_t n, struct image_header *h, struct f
     return 0;
 }
 
-bool jpeg_has_end(const uint8_t *bytes, size_t n)
+bool jpeg_ends_here(int unread_marker, const uint8_t *bytes, size_t n)
 {
-    enum { LOOK = 65536 }; /* what may follow the image: maker's trailers; longer ones cost a decode to the last row, no more */
-    const uint8_t *first = n > LOOK ? bytes + n - LOOK : bytes;
-    for (const uint8_t *p = bytes + n; p - first >= 2; p--)
-        if (p[-1] == EOI && p[-2] == 0xff)
-            return true;
-    return false;
+    struct walk w = {.bytes = bytes, .n = n};
+    int marker = unread_marker;
+    while (marker == 0 || (marker >= RST0 && marker < SOI))
+        marker = next_marker(&w);
+    return marker == EOI;
 }

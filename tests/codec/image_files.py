@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageFile
 
 ADAM7 = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]  # top, left, steps
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -28,7 +28,12 @@ def picture(rng: np.random.Generator, height: int, width: int, channels: int = 3
 
 def saved(image: Image.Image, kind: str, **options: object) -> bytes:
     out = io.BytesIO()
-    image.save(out, kind, **options)
+    usual = ImageFile.MAXBLOCK
+    ImageFile.MAXBLOCK = 1 << 22  # optimised JPEGs are written in one piece, for which Pillow's buffer can be too small
+    try:
+        image.save(out, kind, **options)
+    finally:
+        ImageFile.MAXBLOCK = usual
     return out.getvalue()
 
 

@@ -30,7 +30,7 @@ def tool() -> Iterator[Tool]:
 
 def oracle(data: bytes) -> np.ndarray:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # of palettes with transparency, and of sizes near the limit
         return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
@@ -123,7 +123,7 @@ def cut_points(rng: np.random.Generator, n: int) -> list[int]:
 def readable(data: bytes) -> bool:
     try:
         oracle(data)
-    except (OSError, SyntaxError, ValueError, EOFError, struct.error):
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError):
         return False
     return True
 
@@ -149,6 +149,54 @@ def test_a_cut_off_file_is_refused_whatever_the_region(tool: Tool, maker: str) -
                 else:
                     assert is_readable, f"{name} cut at {cut} of {len(data)}: {region} was decoded"
     assert refusals > 500
+
+
+def verdict(tool: Tool, data: bytes, region: tuple[int, int, int, int] | None = None) -> np.ndarray | None:
+    try:
+        header = tool.load(data)
+        return tool.decode(*(region or (0, 0, header.height, header.width)))
+    except Refused as e:
+        assert e.code == FB_E_DATA, e
+        return None
+
+
+def is_too_long(data: bytes) -> bool:
+    """Beyond our limit on a side, which Pillow does not have."""
+    try:
+        return max(Image.open(io.BytesIO(data)).size) > 65500
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return False
+
+
+@pytest.mark.parametrize("maker", ["jpegs", "webps"])
+def test_damaged_files_are_read_or_refused_as_pillow_does(tool: Tool, maker: str) -> None:
+    """Not for PNG: there Pillow looks at fewer checksums of pixels, and at more of everything else."""
+    rng = np.random.default_rng(13)
+    seen = {True: 0, False: 0}
+    for name, data in getattr(image_files, maker)(rng, 20):
+        for _ in range(20):
+            damaged = bytearray(data)
+            for at in rng.integers(len(data), size=rng.integers(1, 4)):
+                damaged[at] = rng.integers(256)
+            if is_too_long(bytes(damaged)):
+                continue
+            is_readable, got = readable(bytes(damaged)), verdict(tool, bytes(damaged))
+            assert (got is not None) == is_readable, name
+            if got is not None and "'progressive': True" not in name:  # guessing lost coefficients changed in libjpeg-turbo 3
+                assert np.array_equal(got, oracle(bytes(damaged))), name
+            seen[is_readable] += 1
+    assert min(seen.values()) > 20, seen
+
+
+def test_a_stray_marker_in_a_jpeg_is_refused_whatever_the_region(tool: Tool) -> None:
+    rng = np.random.default_rng(14)
+    image = Image.fromarray(image_files.picture(rng, 200, 200))
+    data = image_files.saved(image, "JPEG", quality=90)
+    for at in (len(data) // 2, len(data) - 10):
+        damaged = data[:at] + b"\xff\xc0" + data[at + 2 :]
+        assert not readable(damaged)
+        for region in [None, (0, 0, 1, 1), (0, 0, 50, 200), (199, 199, 1, 1)]:
+            assert verdict(tool, damaged, region) is None, (at, region)
 
 
 @pytest.mark.parametrize("maker", ["jpegs", "pngs", "webps"])
