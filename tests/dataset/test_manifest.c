@@ -209,6 +209,7 @@ static void records_and_columns_have_limits(void **state)
     make_files(t);
     size_t n = (1 << 20) + 100;
     char *text = malloc(n + 100);
+    assert_non_null(text);
     size_t head = (size_t)sprintf(text, "path,n\n");
     memset(text + head, 'x', n);
     strcpy(text + head + n, ",1\n");

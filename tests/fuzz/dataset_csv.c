@@ -1,0 +1,10 @@
+#include "dataset_rows.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    check_table(&table_csv, data, size);
+    check_table(&table_tsv, data, size);
+    return 0;
+}
