@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,14 +61,21 @@ static void printing_formats_and_appends(void **state)
     text_free(&t);
 }
 
-/* Any installed locale with a decimal comma. */
+/* Any installed locale with a decimal comma, or one made for the occasion. */
 static bool set_comma_locale(void)
 {
+    char folder[] = "/tmp/fullbore-locale-XXXXXX", command[200];
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "pt_BR.UTF-8", "ru_RU.UTF-8"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (setlocale(LC_ALL, names[i]))
             return true;
-    return false;
+    if (!mkdtemp(folder))
+        return false;
+    snprintf(command, sizeof(command), "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>/dev/null", folder);
+    setenv("LOCPATH", folder, 1);
+    bool is_made = system(command) == 0 && setlocale(LC_ALL, names[0]);
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    return system(command) == 0 && is_made;
 }
 
 static void numbers_have_a_point_in_every_locale(void **state)
