@@ -52,6 +52,25 @@ def compare(tool: Tool, name: str, data: bytes, rng: np.random.Generator, region
     return regions + 1
 
 
+@pytest.mark.parametrize("lossless", [False, True])
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_every_region_of_a_webp_equals_pillow(tool: Tool, mode: str, lossless: bool) -> None:
+    rng = np.random.default_rng(15)
+    for height, width in [(1, 1), (2, 5), (21, 35), (37, 18)]:
+        image = Image.fromarray(image_files.picture(rng, height, width, len(mode)))
+        data = image_files.saved(image, "WEBP", lossless=lossless, quality=60, exact=True)
+        expected = oracle(data)
+        tool.load(data)
+        for left in range(width):
+            for w in range(1, width - left + 1):
+                top = (left + w) % height
+                assert np.array_equal(tool.decode(top, left, 1, w), expected[top : top + 1, left : left + w]), (top, left, w)
+        for top in range(height):
+            for h in range(1, height - top + 1):
+                left = (top + h) % width
+                assert np.array_equal(tool.decode(top, left, h, 1), expected[top : top + h, left : left + 1]), (top, left, h)
+
+
 def shared(folder: str) -> list[Path]:
     if not (DATA / folder).is_dir():
         pytest.skip(f"the shared data ({folder}) is not here")
