@@ -73,18 +73,12 @@ static size_t rounded(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Pairs are padded to an even number. */
-static size_t pair_limit(uint32_t taps)
-{
-    return ((size_t)taps + 3) / 4 * 2;
-}
-
 size_t filter_bytes(enum resample_kind kind, const struct axis *a)
 {
     struct geometry g = geometry_of(kind, a->in_size, a->out_size);
     uint32_t taps = tap_limit(&g, a->from_count);
     size_t n = a->to_count;
-    return 3 * rounded(n * 4) + rounded(n * taps * 4) + rounded(n * pair_limit(taps) * 8) + rounded((size_t)taps * 8);
+    return 2 * rounded(n * 4) + rounded(n * taps * 4) + rounded(n * ((taps + 1) / 2) * 8) + rounded((size_t)taps * 8);
 }
 
 static int32_t to_fixed(double w)
@@ -106,29 +100,20 @@ static void weigh(enum resample_kind kind, const struct geometry *g, double cent
         out[i] = to_fixed(sum != 0 ? w[i] / sum : w[i]);
 }
 
-static void split_pairs(struct filter *f, uint32_t longest, uint32_t from_count, bool is_for_rows)
+static void split_pairs(struct filter *f, uint32_t longest)
 {
-    f->pairs = longest <= 2 ? 1 : (longest + 3) / 4 * 2;
-    uint32_t span = f->pairs * 2;
-    memset(f->pair_weight, 0, (size_t)f->count * f->pairs * 8);
+    f->pairs = (longest + 1) / 2;
     for (uint32_t i = 0; i < f->count; i++) {
-        uint32_t start = f->start[i];
-        if (is_for_rows && start + span > from_count)
-            start = from_count > span ? from_count - span : 0;
-        f->pair_start[i] = start;
         const int32_t *w = f->weight + (size_t)i * f->taps;
         int16_t *pair = f->pair_weight + (size_t)i * f->pairs * 4;
-        for (uint32_t k = 0, at = f->start[i] - start; k < f->length[i]; k++, at++) {
-            pair[at / 2 * 4 + at % 2] = (int16_t)(w[k] & 0x7fff);
-            pair[at / 2 * 4 + at % 2 + 2] = (int16_t)(w[k] >> 15);
+        for (uint32_t k = 0; k < f->length[i]; k += 2, pair += 4) {
+            int32_t second = k + 1 < f->length[i] ? w[k + 1] : 0;
+            pair[0] = (int16_t)(w[k] & 0x7fff);
+            pair[1] = (int16_t)(second & 0x7fff);
+            pair[2] = (int16_t)(w[k] >> 15);
+            pair[3] = (int16_t)(second >> 15);
         }
     }
-}
-
-size_t filter_slack(const struct filter *f, uint32_t from_count, int channels)
-{
-    uint32_t span = f->pairs * 2;
-    return (span > from_count ? (size_t)(span - from_count) * (size_t)channels : 0) + 4;
 }
 
 static void *carve(uint8_t **memory, size_t bytes)
@@ -138,7 +123,7 @@ static void *carve(uint8_t **memory, size_t bytes)
     return p;
 }
 
-void filter_build(struct filter *f, enum resample_kind kind, const struct axis *a, bool is_for_rows, void *memory)
+void filter_build(struct filter *f, enum resample_kind kind, const struct axis *a, void *memory)
 {
     struct geometry g = geometry_of(kind, a->in_size, a->out_size);
     uint8_t *at = memory;
@@ -147,9 +132,8 @@ void filter_build(struct filter *f, enum resample_kind kind, const struct axis *
     f->taps = tap_limit(&g, a->from_count);
     f->start = carve(&at, n * 4);
     f->length = carve(&at, n * 4);
-    f->pair_start = carve(&at, n * 4);
     f->weight = carve(&at, n * f->taps * 4);
-    f->pair_weight = carve(&at, n * pair_limit(f->taps) * 8);
+    f->pair_weight = carve(&at, n * ((f->taps + 1) / 2) * 8);
     double *w = carve(&at, (size_t)f->taps * 8);
     uint32_t longest = 0;
     for (uint32_t i = 0; i < f->count; i++) {
@@ -162,5 +146,5 @@ void filter_build(struct filter *f, enum resample_kind kind, const struct axis *
         longest = f->length[i] > longest ? f->length[i] : longest;
         weigh(kind, &g, center, first, f->length[i], w, f->weight + (size_t)i * f->taps);
     }
-    split_pairs(f, longest, a->from_count, is_for_rows);
+    split_pairs(f, longest);
 }

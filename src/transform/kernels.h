@@ -12,11 +12,15 @@
 #include "transform/levels.h"
 #include "transform/resample.h"
 
+#define KERNEL_ROWS_WORK(WIDTH, CHANNELS) ((size_t)(WIDTH) * (size_t)(CHANNELS) * 32)
+
 struct kernels {
     const char *name; /* "c", "avx2" */
 
-    /* `rows` rows of pixels through a horizontal filter; writes count * channels bytes per row, may read filter_slack bytes after each row. */
-    void (*rows)(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride, uint32_t rows, int channels, const struct filter *f);
+    /* `rows` rows of `width` pixels through a filter along the row. Reads and writes no byte outside the rows. work: 64-byte aligned,
+     * KERNEL_ROWS_WORK bytes. */
+    void (*rows)(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride, uint32_t rows, uint32_t width, int channels,
+                 const struct filter *f, void *work);
 
     /* One row of `bytes` bytes, output `i` of a vertical filter. Reads and writes no byte outside the rows. */
     void (*columns)(uint8_t *out, const uint8_t *in, size_t in_stride, size_t bytes, const struct filter *f, uint32_t i);

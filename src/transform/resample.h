@@ -7,8 +7,6 @@
 #ifndef FB_TRANSFORM_RESAMPLE_H
 #define FB_TRANSFORM_RESAMPLE_H
 
-#include <stdbool.h>
-
 #include "model/image.h"
 
 enum resample_kind { RESAMPLE_BILINEAR, RESAMPLE_BICUBIC };
@@ -30,10 +28,8 @@ struct filter {
     int32_t *weight; /* count x taps */
 
     /* The same for SIMD. A weight is high * 2^15 + low with 0 <= low < 2^15; the low parts of two neighbours share one word, their high parts
-     * the next. 1 pair, or an even number. Filters for rows may start before `start`, with zero weights, so that wide loads end inside
-     * the row where it is long enough. */
+     * the next. A last weight without neighbour is followed by 0. */
     uint32_t pairs;
-    uint32_t *pair_start;
     int16_t *pair_weight; /* count x pairs x {low, low, high, high} */
 };
 
@@ -52,8 +48,6 @@ void resample_run(const struct resample *r, int channels, const uint8_t *in, siz
 
 /* The weights alone; `memory` holds filter_bytes and is 64-byte aligned. */
 size_t filter_bytes(enum resample_kind kind, const struct axis *a);
-void filter_build(struct filter *f, enum resample_kind kind, const struct axis *a, bool is_for_rows, void *memory);
-/* Bytes after the end of a row of from_count pixels that a row kernel may read, never use. */
-size_t filter_slack(const struct filter *f, uint32_t from_count, int channels);
+void filter_build(struct filter *f, enum resample_kind kind, const struct axis *a, void *memory);
 
 #endif

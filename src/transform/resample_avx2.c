@@ -1,8 +1,12 @@
 /* Resampling with AVX2.
  *
- * The weights have 22 fractional bits, too many for 16-bit multiplication; 32-bit multiplication is slow or wasteful. So a weight is
- * split in two 15-bit parts (see struct filter) and VPMADDWD multiplies two neighbouring inputs by each part and adds them: exact, and put
- * together at the end as high * 2^15 + low, which is the sum that C makes.
+ * The weights have 22 fractional bits, too many for 16-bit multiplication; 32-bit multiplication is slow or wasteful. So a weight is split in
+ * two 15-bit parts (see struct filter) and VPMADDWD multiplies two neighbouring inputs by each part and adds them: exact, and put together
+ * at the end as high * 2^15 + low, which is the sum that C makes.
+ *
+ * Along columns 32 bytes lie side by side ready to use. Along rows they would have to be picked apart for each pixel; instead 32 rows at a
+ * time are transposed, filtered like columns, and transposed back: measured 3.5 times as fast as shuffling three channels of a pixel into
+ * place, and the same code for any number of channels.
  */
 #include "transform/resample_avx2.h"
 
@@ -11,175 +15,65 @@
 
 #include "transform/resample_c.h"
 
-static inline int32_t load_word(const void *p)
-{
-    int32_t v;
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-static inline __m256i spread(const int16_t *pair)
-{
-    return _mm256_set1_epi32(load_word(pair));
-}
-
-/* ---- rows ----
- *
- * Two rows side by side in one register, four rows at a time, one output pixel after the other. A shuffle takes two neighbouring pixels from
- * a 16-byte load and lays them out as 16-bit (first, second) pairs, one per channel.
- */
-struct row_shuffle {
-    __m256i first, second; /* pixels 0 and 1, pixels 2 and 3 */
-};
-
-static inline struct row_shuffle row_shuffle_of(int channels)
-{
-    const __m128i rgb = _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
-    const __m128i rgba = _mm_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
-    const __m128i first = channels == 3 ? rgb : rgba;
-    const __m128i step = _mm_set1_epi8((char)(channels * 2)); /* added with saturation: what picks nothing stays so */
-    return (struct row_shuffle){_mm256_broadcastsi128_si256(first), _mm256_broadcastsi128_si256(_mm_adds_epu8(first, step))};
-}
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 struct sums {
     __m256i low, high;
 };
 
-static inline void add_pair(struct sums *s, __m256i pixels, __m256i low, __m256i high)
+static ALWAYS_INLINE void add_pair(struct sums *s, __m256i values, __m256i low, __m256i high)
 {
-    s->low = _mm256_add_epi32(s->low, _mm256_madd_epi16(pixels, low));
-    s->high = _mm256_add_epi32(s->high, _mm256_madd_epi16(pixels, high));
+    s->low = _mm256_add_epi32(s->low, _mm256_madd_epi16(values, low));
+    s->high = _mm256_add_epi32(s->high, _mm256_madd_epi16(values, high));
 }
 
-static inline __m256i total(struct sums s)
+static ALWAYS_INLINE __m256i total(struct sums s)
 {
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(s.high, 15), s.low), RESAMPLE_BITS);
 }
 
-static inline struct sums half(void)
+static ALWAYS_INLINE struct sums half(void)
 {
     return (struct sums){_mm256_set1_epi32(1 << (RESAMPLE_BITS - 1)), _mm256_setzero_si256()};
 }
 
-static inline __m256i load_two(const uint8_t *a, const uint8_t *b)
+static ALWAYS_INLINE __m256i spread(const int16_t *pair)
 {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)a)), _mm_loadu_si128((const void *)b), 1);
+    int32_t word;
+    memcpy(&word, pair, sizeof(word));
+    return _mm256_set1_epi32(word);
 }
 
-static inline __m256i load_two_short(const uint8_t *a, const uint8_t *b)
+/* The bytes of two neighbouring input rows, interleaved into 16-bit (upper, lower) pairs. */
+static ALWAYS_INLINE void add_rows(struct sums s[4], __m256i upper, __m256i lower, const int16_t *w)
 {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadl_epi64((const void *)a)), _mm_loadl_epi64((const void *)b), 1);
-}
-
-/* One output pixel of rows a and b. */
-static inline __attribute__((always_inline)) __m256i filter_two(const uint8_t *a, const uint8_t *b, const int16_t *w, uint32_t pairs, int channels,
-                                                               const struct row_shuffle *shuffle)
-{
-    struct sums s = half();
-    if (pairs == 1) {
-        add_pair(&s, _mm256_shuffle_epi8(load_two_short(a, b), shuffle->first), spread(w), spread(w + 2));
-        return total(s);
-    }
-    for (uint32_t k = 0; k < pairs; k += 2, w += 8, a += 4 * channels, b += 4 * channels) {
-        __m256i pixels = load_two(a, b);
-        add_pair(&s, _mm256_shuffle_epi8(pixels, shuffle->first), spread(w), spread(w + 2));
-        add_pair(&s, _mm256_shuffle_epi8(pixels, shuffle->second), spread(w + 4), spread(w + 6));
-    }
-    return total(s);
-}
-
-static inline void put(uint8_t *out, uint32_t pixel, size_t bytes)
-{
-    memcpy(out, &pixel, bytes);
-}
-
-/* Rows a, b (and c, d). Each pixel is written as four bytes, the spare one overwritten by the next; the last pixel as it is. */
-static inline __attribute__((always_inline)) void filter_rows(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride, int rows,
-                                                             int channels, uint32_t pairs, const struct filter *f)
-{
-    const struct row_shuffle shuffle = row_shuffle_of(channels);
-    const uint8_t *a = in, *b = rows > 1 ? a + in_stride : a, *c = rows > 2 ? b + in_stride : a, *d = rows > 3 ? c + in_stride : a;
-    for (uint32_t i = 0; i < f->count; i++, out += channels) {
-        const int16_t *w = f->pair_weight + (size_t)i * pairs * 4;
-        size_t at = (size_t)f->pair_start[i] * (size_t)channels, bytes = i + 1 < f->count ? 4 : (size_t)channels;
-        __m256i ab = filter_two(a + at, b + at, w, pairs, channels, &shuffle);
-        __m256i cd = rows > 2 ? filter_two(c + at, d + at, w, pairs, channels, &shuffle) : ab;
-        __m256i packed = _mm256_packs_epi32(ab, cd); /* a c | b d */
-        packed = _mm256_packus_epi16(packed, packed);
-        __m128i ac = _mm256_castsi256_si128(packed), bd = _mm256_extracti128_si256(packed, 1);
-        put(out, (uint32_t)_mm_cvtsi128_si32(ac), bytes);
-        if (rows > 1)
-            put(out + out_stride, (uint32_t)_mm_cvtsi128_si32(bd), bytes);
-        if (rows > 2)
-            put(out + 2 * out_stride, (uint32_t)_mm_extract_epi32(ac, 1), bytes);
-        if (rows > 3)
-            put(out + 3 * out_stride, (uint32_t)_mm_extract_epi32(bd, 1), bytes);
-    }
-}
-
-/* Constant pair counts let the compiler unroll what nearly every filter needs: enlarging, shrinking up to 2x, up to 4x. */
-static void filter_four(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride, int channels, const struct filter *f)
-{
-    if (channels == 3 && f->pairs == 1)
-        filter_rows(out, out_stride, in, in_stride, 4, 3, 1, f);
-    else if (channels == 3 && f->pairs == 2)
-        filter_rows(out, out_stride, in, in_stride, 4, 3, 2, f);
-    else if (channels == 3 && f->pairs == 4)
-        filter_rows(out, out_stride, in, in_stride, 4, 3, 4, f);
-    else
-        filter_rows(out, out_stride, in, in_stride, 4, channels, f->pairs, f);
-}
-
-void resample_rows_avx2(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride, uint32_t rows, int channels,
-                        const struct filter *f)
-{
-    if (channels < 3) {
-        resample_rows_c(out, out_stride, in, in_stride, rows, channels, f);
-        return;
-    }
-    uint32_t y = 0;
-    for (; y + 4 <= rows; y += 4)
-        filter_four(out + y * out_stride, out_stride, in + y * in_stride, in_stride, channels, f);
-    for (; y < rows; y++)
-        filter_rows(out + y * out_stride, out_stride, in + y * in_stride, in_stride, 1, channels, f->pairs, f);
-}
-
-/* ---- columns ----
- *
- * 32 bytes of a row at a time; the bytes of two neighbouring input rows are interleaved into 16-bit (upper, lower) pairs.
- */
-struct column_sums {
-    struct sums part[4];
-};
-
-static inline __attribute__((always_inline)) void add_rows(struct column_sums *s, __m256i upper, __m256i lower, __m256i low, __m256i high)
-{
-    const __m256i zero = _mm256_setzero_si256();
+    const __m256i zero = _mm256_setzero_si256(), low = spread(w), high = spread(w + 2);
     __m256i left = _mm256_unpacklo_epi8(upper, lower), right = _mm256_unpackhi_epi8(upper, lower);
-    add_pair(&s->part[0], _mm256_unpacklo_epi8(left, zero), low, high);
-    add_pair(&s->part[1], _mm256_unpackhi_epi8(left, zero), low, high);
-    add_pair(&s->part[2], _mm256_unpacklo_epi8(right, zero), low, high);
-    add_pair(&s->part[3], _mm256_unpackhi_epi8(right, zero), low, high);
+    add_pair(&s[0], _mm256_unpacklo_epi8(left, zero), low, high);
+    add_pair(&s[1], _mm256_unpackhi_epi8(left, zero), low, high);
+    add_pair(&s[2], _mm256_unpacklo_epi8(right, zero), low, high);
+    add_pair(&s[3], _mm256_unpackhi_epi8(right, zero), low, high);
 }
 
-static inline __attribute__((always_inline)) __m256i filter_block(const uint8_t *in, size_t in_stride, const int16_t *w, uint32_t length)
+/* 32 outputs side by side from `length` inputs, `stride` bytes apart. */
+static ALWAYS_INLINE __m256i filter_block(const uint8_t *in, size_t stride, const int16_t *w, uint32_t length)
 {
-    struct column_sums s = {{half(), half(), half(), half()}};
+    struct sums s[4] = {half(), half(), half(), half()};
     for (uint32_t k = 0; k < length; k += 2, w += 4) {
-        const uint8_t *upper = in + k * in_stride, *lower = k + 1 < length ? upper + in_stride : upper; /* weight 0 then */
-        add_rows(&s, _mm256_loadu_si256((const void *)upper), _mm256_loadu_si256((const void *)lower), spread(w), spread(w + 2));
+        __m256i upper = _mm256_loadu_si256((const void *)(in + k * stride));
+        __m256i lower = k + 1 < length ? _mm256_loadu_si256((const void *)(in + (k + 1) * stride)) : _mm256_setzero_si256();
+        add_rows(s, upper, lower, w);
     }
-    return _mm256_packus_epi16(_mm256_packs_epi32(total(s.part[0]), total(s.part[1])), _mm256_packs_epi32(total(s.part[2]), total(s.part[3])));
+    return _mm256_packus_epi16(_mm256_packs_epi32(total(s[0]), total(s[1])), _mm256_packs_epi32(total(s[2]), total(s[3])));
 }
 
-static inline __attribute__((always_inline)) void filter_columns(uint8_t *out, const uint8_t *in, size_t in_stride, size_t bytes, const int16_t *w,
-                                                                uint32_t length)
+static ALWAYS_INLINE void filter_columns(uint8_t *out, const uint8_t *in, size_t stride, size_t bytes, const int16_t *w, uint32_t length)
 {
     size_t x = 0;
     for (; x + 32 <= bytes; x += 32)
-        _mm256_storeu_si256((void *)(out + x), filter_block(in + x, in_stride, w, length));
+        _mm256_storeu_si256((void *)(out + x), filter_block(in + x, stride, w, length));
     if (x < bytes) /* the last 32 once more, overlapping */
-        _mm256_storeu_si256((void *)(out + bytes - 32), filter_block(in + bytes - 32, in_stride, w, length));
+        _mm256_storeu_si256((void *)(out + bytes - 32), filter_block(in + bytes - 32, stride, w, length));
 }
 
 void resample_columns_avx2(uint8_t *out, const uint8_t *in, size_t in_stride, size_t bytes, const struct filter *f, uint32_t i)
@@ -190,11 +84,121 @@ void resample_columns_avx2(uint8_t *out, const uint8_t *in, size_t in_stride, si
     }
     const int16_t *w = f->pair_weight + (size_t)i * f->pairs * 4;
     in += f->start[i] * in_stride;
-    switch (f->length[i]) {
+    switch (f->length[i]) { /* constant lengths are unrolled */
     case 1: filter_columns(out, in, in_stride, bytes, w, 1); break;
     case 2: filter_columns(out, in, in_stride, bytes, w, 2); break;
     case 3: filter_columns(out, in, in_stride, bytes, w, 3); break;
     case 4: filter_columns(out, in, in_stride, bytes, w, 4); break;
     default: filter_columns(out, in, in_stride, bytes, w, f->length[i]); break;
     }
+}
+
+/* ---- rows ---- */
+
+enum { BAND = 32, SIDE = 16, MIN_ROWS = 6 };
+
+/* Both halves: 16 x 16 bytes. Interleaving the first eight registers with the last eight turns the index of a byte by one bit; four times swaps
+ * row and column. */
+static ALWAYS_INLINE void transpose(__m256i v[SIDE])
+{
+    for (int turn = 0; turn < 4; turn++) {
+        __m256i next[SIDE];
+        for (int i = 0; i < SIDE / 2; i++) {
+            next[2 * i] = _mm256_unpacklo_epi8(v[i], v[i + SIDE / 2]);
+            next[2 * i + 1] = _mm256_unpackhi_epi8(v[i], v[i + SIDE / 2]);
+        }
+        for (int i = 0; i < SIDE; i++)
+            v[i] = next[i];
+    }
+}
+
+/* Row y of the band; rows that are not there repeat the last. */
+static ALWAYS_INLINE const uint8_t *band_row(const uint8_t *in, size_t stride, uint32_t rows, uint32_t y)
+{
+    return in + (y < rows ? y : rows - 1) * stride;
+}
+
+/* 16 bytes of 32 rows become 16 rows of 32 bytes. */
+static void turn_in(uint8_t *to, const uint8_t *in, size_t stride, uint32_t rows)
+{
+    __m256i v[SIDE];
+    for (uint32_t y = 0; y < SIDE; y++) {
+        __m128i upper = _mm_loadu_si128((const void *)band_row(in, stride, rows, y));
+        __m128i lower = _mm_loadu_si128((const void *)band_row(in, stride, rows, y + SIDE));
+        v[y] = _mm256_inserti128_si256(_mm256_castsi128_si256(upper), lower, 1);
+    }
+    transpose(v);
+    for (int i = 0; i < SIDE; i++)
+        _mm256_store_si256((void *)(to + i * BAND), v[i]);
+}
+
+/* And back; only the rows that are there are written. */
+static void turn_out(uint8_t *out, size_t stride, uint32_t rows, const uint8_t *from)
+{
+    __m256i v[SIDE];
+    for (int i = 0; i < SIDE; i++)
+        v[i] = _mm256_load_si256((const void *)(from + i * BAND));
+    transpose(v);
+    for (uint32_t y = 0; y < SIDE; y++) {
+        if (y < rows)
+            _mm_storeu_si128((void *)(out + y * stride), _mm256_castsi256_si128(v[y]));
+        if (y + SIDE < rows)
+            _mm_storeu_si128((void *)(out + (y + SIDE) * stride), _mm256_extracti128_si256(v[y], 1));
+    }
+}
+
+static void turn_band(uint8_t *work, const uint8_t *in, size_t stride, uint32_t rows, size_t bytes)
+{
+    size_t x = 0;
+    for (; x + SIDE <= bytes; x += SIDE)
+        turn_in(work + x * BAND, in + x, stride, rows);
+    if (x < bytes)
+        turn_in(work + (bytes - SIDE) * BAND, in + bytes - SIDE, stride, rows);
+}
+
+/* One output pixel of the whole band. */
+static ALWAYS_INLINE void filter_pixel(uint8_t *out, const uint8_t *in, int channels, const int16_t *w, uint32_t length)
+{
+    for (int c = 0; c < channels; c++)
+        _mm256_store_si256((void *)(out + c * BAND), filter_block(in + c * BAND, (size_t)channels * BAND, w, length));
+}
+
+static void filter_band_pixel(uint8_t *out, const uint8_t *work, int channels, const struct filter *f, uint32_t i)
+{
+    const int16_t *w = f->pair_weight + (size_t)i * f->pairs * 4;
+    const uint8_t *in = work + (size_t)f->start[i] * (size_t)channels * BAND;
+    switch (f->length[i]) {
+    case 1: filter_pixel(out, in, channels, w, 1); break;
+    case 2: filter_pixel(out, in, channels, w, 2); break;
+    case 3: filter_pixel(out, in, channels, w, 3); break;
+    case 4: filter_pixel(out, in, channels, w, 4); break;
+    default: filter_pixel(out, in, channels, w, f->length[i]); break;
+    }
+}
+
+/* Outputs are collected 16 pixels at a time, so that they leave in whole blocks; the last group ends with the row, overlapping. */
+static void filter_band(uint8_t *out, size_t out_stride, const uint8_t *work, uint32_t rows, int channels, const struct filter *f)
+{
+    _Alignas(32) uint8_t group[SIDE * 4 * BAND];
+    for (uint32_t done = 0; done < f->count; done += SIDE) {
+        uint32_t first = done + SIDE <= f->count ? done : f->count - SIDE;
+        for (uint32_t i = 0; i < SIDE; i++)
+            filter_band_pixel(group + (size_t)i * (size_t)channels * BAND, work, channels, f, first + i);
+        for (size_t x = 0; x < (size_t)channels * SIDE; x += SIDE)
+            turn_out(out + (size_t)first * (size_t)channels + x, out_stride, rows, group + x * BAND);
+    }
+}
+
+void resample_rows_avx2(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride, uint32_t rows, uint32_t width, int channels,
+                        const struct filter *f, void *work)
+{
+    size_t bytes = (size_t)width * (size_t)channels;
+    uint32_t y = 0;
+    if (bytes >= SIDE && f->count >= SIDE)
+        for (; rows - y >= MIN_ROWS; y += rows - y < BAND ? rows - y : BAND) {
+            uint32_t n = rows - y < BAND ? rows - y : BAND;
+            turn_band(work, in + y * in_stride, in_stride, n, bytes);
+            filter_band(out + y * out_stride, out_stride, work, n, channels, f);
+        }
+    resample_rows_c(out + y * out_stride, out_stride, in + y * in_stride, in_stride, rows - y, width, channels, f, work);
 }

@@ -21,9 +21,10 @@ static void filter_row(uint8_t *out, const uint8_t *in, int channels, const stru
     }
 }
 
-void resample_rows_c(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride, uint32_t rows, int channels,
-                     const struct filter *f)
+void resample_rows_c(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride, uint32_t rows, uint32_t width, int channels,
+                     const struct filter *f, void *work)
 {
+    (void)width, (void)work;
     for (uint32_t y = 0; y < rows; y++)
         filter_row(out + y * out_stride, in + y * in_stride, channels, f);
 }

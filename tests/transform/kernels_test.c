@@ -70,10 +70,10 @@ static uint32_t some_width(void)
     return below(3) ? 1 + below(300) : 1 + below(40);
 }
 
-static void *filter_memory(enum resample_kind kind, const struct axis *a, struct filter *f, bool is_for_rows)
+static void *filter_memory(enum resample_kind kind, const struct axis *a, struct filter *f)
 {
     void *memory = aligned_alloc(64, (filter_bytes(kind, a) + 63) & ~(size_t)63);
-    filter_build(f, kind, a, is_for_rows, memory);
+    filter_build(f, kind, a, memory);
     return memory;
 }
 
@@ -95,16 +95,18 @@ static void rows_are_filtered_as_in_c(void **state)
         enum resample_kind kind = (enum resample_kind)below(2);
         struct axis a = some_axis(kind);
         struct filter f;
-        void *memory = filter_memory(kind, &a, &f, true);
+        void *memory = filter_memory(kind, &a, &f);
         int channels = (int[]){1, 3, 3, 4}[below(4)];
-        uint32_t rows = 1 + below(9);
-        size_t stride = (size_t)a.from_count * (size_t)channels + below(5), slack = filter_slack(&f, a.from_count, channels);
-        uint8_t *in = random_bytes((rows - 1) * stride + (size_t)a.from_count * (size_t)channels + slack);
+        uint32_t rows = 1 + below(80);
+        size_t bytes = (size_t)a.from_count * (size_t)channels, stride = bytes + below(5);
+        uint8_t *in = random_bytes((rows - 1) * stride + bytes);
+        void *work = aligned_alloc(64, (KERNEL_ROWS_WORK(a.from_count, channels) + 63) & ~(size_t)63);
         size_t out_stride = (size_t)a.to_count * (size_t)channels;
         struct pair out = outputs(rows * out_stride);
-        kernels_c.rows(out.a, out_stride, in, stride, rows, channels, &f);
-        k->rows(out.b, out_stride, in, stride, rows, channels, &f);
+        kernels_c.rows(out.a, out_stride, in, stride, rows, a.from_count, channels, &f, work);
+        k->rows(out.b, out_stride, in, stride, rows, a.from_count, channels, &f, work);
         check_equal(out, "rows", a.to_count);
+        free(work);
         free(in);
         free(memory);
     }
@@ -117,7 +119,7 @@ static void columns_are_filtered_as_in_c(void **state)
         enum resample_kind kind = (enum resample_kind)below(2);
         struct axis a = some_axis(kind);
         struct filter f;
-        void *memory = filter_memory(kind, &a, &f, false);
+        void *memory = filter_memory(kind, &a, &f);
         size_t bytes = some_width(), stride = bytes + below(5);
         uint8_t *in = random_bytes((a.from_count - 1) * stride + bytes);
         for (uint32_t i = 0; i < f.count; i += 1 + below(4)) {
@@ -267,12 +269,12 @@ static void the_environment_can_ask_for_c(void **state)
 static struct filter bench_x, bench_y;
 static struct levels bench_levels;
 static uint8_t *bench_in;
-static uint8_t *bench_out;
+static uint8_t *bench_out, *bench_work;
 enum { BENCH_IN = 288, BENCH_OUT = 224, BENCH_ROW = BENCH_IN * 3 };
 
 static void bench_rows(const struct kernels *k)
 {
-    k->rows(bench_out, BENCH_OUT * 3, bench_in, BENCH_ROW, BENCH_IN, 3, &bench_x);
+    k->rows(bench_out, BENCH_OUT * 3, bench_in, BENCH_ROW, BENCH_IN, BENCH_IN, 3, &bench_x, bench_work);
 }
 
 static void bench_columns(const struct kernels *k)
@@ -365,9 +367,10 @@ static int bench(const struct kernels *simd)
         {"blend_gray", bench_blend_gray}, {"gray", bench_gray}, {"gray_sum", bench_gray_sum}, {"shift_hue", bench_shift_hue},
     };
     struct axis axis = {BENCH_IN, BENCH_OUT, 0, BENCH_IN, 0, BENCH_OUT};
-    void *x = filter_memory(RESAMPLE_BILINEAR, &axis, &bench_x, true), *y = filter_memory(RESAMPLE_BILINEAR, &axis, &bench_y, false);
+    void *x = filter_memory(RESAMPLE_BILINEAR, &axis, &bench_x), *y = filter_memory(RESAMPLE_BILINEAR, &axis, &bench_y);
     bench_in = random_bytes(BENCH_ROW * BENCH_IN + 64);
     bench_out = malloc(BENCH_IN * BENCH_IN * 12);
+    bench_work = aligned_alloc(64, KERNEL_ROWS_WORK(BENCH_IN, 3));
     memset(bench_out, 0, BENCH_IN * BENCH_IN * 12);
     levels_build(&bench_levels, (const float[3]){0.485f, 0.456f, 0.406f}, (const float[3]){0.229f, 0.224f, 0.225f});
     printf("microseconds per image of 224 x 224, best of 60\n%-28s %8s %8s %6s\n", "", "c", simd ? simd->name : "-", "x");
@@ -379,6 +382,7 @@ static int bench(const struct kernels *simd)
     free(y);
     free(bench_in);
     free(bench_out);
+    free(bench_work);
     return 0;
 }
 
