@@ -135,13 +135,19 @@ def read_testlog(path: Path) -> Tally:
     return total
 
 
-def meson_build(folder: str, options: list[str], jobs: int, env: dict[str, str] | None = None) -> str:
-    """Configures and compiles; returns what went wrong or ''."""
+def programs(folder: str, prefix: str) -> list[Path]:
+    out = subprocess.run([MESON, "introspect", "--targets", folder], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted(Path(t["filename"][0]) for t in json.loads(out) if t["name"].startswith(prefix))
+
+
+def meson_build(folder: str, options: list[str], jobs: int, env: dict[str, str] | None = None, prefix: str = "") -> str:
+    """Configures and compiles all programs, or those whose names begin with `prefix`; returns what went wrong or ''."""
     if not (ROOT / folder / "build.ninja").exists():
         code, output = run([MESON, "setup", folder, *options], limit_s=300, env=env)
         if code:
             return output
-    code, output = run([str(BIN / "ninja"), "-C", folder, "-j", str(jobs)], limit_s=1800, env=env)
+    targets = [str(p.relative_to(ROOT / folder)) for p in programs(folder, prefix)] if prefix else []
+    code, output = run([str(BIN / "ninja"), "--quiet", "-C", folder, "-j", str(jobs), *targets], limit_s=1800, env=env)
     return output[-20000:] if code else ""
 
 
@@ -191,11 +197,6 @@ def find_clang() -> str | None:
     return None
 
 
-def fuzz_programs() -> list[Path]:
-    out = subprocess.run([MESON, "introspect", "--targets", "build-fuzz"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return sorted(Path(t["filename"][0]) for t in json.loads(out) if t["name"].startswith("fuzz_"))
-
-
 def fuzz_tests(options: argparse.Namespace) -> Tally:
     """libFuzzer on every parser for --fuzz-seconds, from the committed corpus; what it finds is shown and kept."""
     tally = Tally()
@@ -203,11 +204,11 @@ def fuzz_tests(options: argparse.Namespace) -> Tally:
     if not clang:
         tally.fail("no clang; tools/setup.sh fuzz installs it")
         return tally
-    problem = meson_build("build-fuzz", FUZZ, options.jobs, {"CC": clang})
+    problem = meson_build("build-fuzz", FUZZ, options.jobs, {"CC": clang}, prefix="fuzz_")
     if problem:
         tally.fail(problem)
         return tally
-    for program in fuzz_programs():
+    for program in programs("build-fuzz", "fuzz_"):
         found = ROOT / "build-fuzz/found" / program.name
         found.mkdir(parents=True, exist_ok=True)
         corpus = ROOT / "tests/fuzz/corpus" / program.name.removeprefix("fuzz_")
