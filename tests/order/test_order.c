@@ -243,15 +243,24 @@ static void position_neighbours_epochs_seeds_and_sizes_are_uncorrelated(void **s
         }
 }
 
-static void differences_of_neighbours_are_spread_evenly(void **state)
+/* Positions that share a half of the network, or differ in one bit, must not come out in a pattern. */
+static void differences_of_positions_at_a_distance_are_spread_evenly(void **state)
 {
     (void)state;
-    enum { N = 120000, BINS = 100 };
-    uint32_t seen[BINS] = {0};
-    struct order o = shuffled(N, 42, 0);
-    for (uint64_t i = 0; i + 1 < N; i++)
-        seen[((order_at(&o, i + 1) + N - order_at(&o, i)) % N) * BINS / N]++;
-    assert_true(fabs(deviation(chi_square(seen, BINS, (double)(N - 1) / BINS), BINS)) < 4);
+    enum { N = 120000, COARSE = 100, FINE = 97 };
+    static const uint64_t distances[] = {1, 2, 16, 128, 255, 256, 257, 512, 1024, 65536};
+    for (size_t k = 0; k < sizeof(distances) / sizeof(distances[0]); k++) {
+        uint32_t coarse[COARSE] = {0}, fine[FINE] = {0};
+        uint64_t pairs = N - distances[k];
+        struct order o = shuffled(N, 42, k);
+        for (uint64_t i = 0; i < pairs; i++) {
+            uint64_t delta = (order_at(&o, i + distances[k]) + N - order_at(&o, i)) % N;
+            coarse[delta * COARSE / N]++;
+            fine[delta % FINE]++;
+        }
+        assert_true(fabs(deviation(chi_square(coarse, COARSE, (double)pairs / COARSE), COARSE)) < 4.5);
+        assert_true(fabs(deviation(chi_square(fine, FINE, (double)pairs / FINE), FINE)) < 4.5);
+    }
 }
 
 static void a_redraw_is_another_sample_and_always_the_same(void **state)
@@ -340,7 +349,7 @@ int main(void)
         cmocka_unit_test(all_orders_of_a_few_samples_are_equally_likely),
         cmocka_unit_test(each_sample_is_equally_likely_at_each_position),
         cmocka_unit_test(position_neighbours_epochs_seeds_and_sizes_are_uncorrelated),
-        cmocka_unit_test(differences_of_neighbours_are_spread_evenly),
+        cmocka_unit_test(differences_of_positions_at_a_distance_are_spread_evenly),
         cmocka_unit_test(a_redraw_is_another_sample_and_always_the_same),
         cmocka_unit_test(redraws_are_spread_over_all_other_samples),
         cmocka_unit_test(a_weighted_redraw_follows_the_weights),
