@@ -14,6 +14,13 @@ static inline __m256i pixels_load(const uint8_t *in)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)in)), _mm_loadu_si128((const void *)(in + 12)), 1);
 }
 
+/* The same from a place that nothing may be read after: reads the four bytes before instead. */
+static inline __m256i pixels_load_last(const uint8_t *in)
+{
+    __m128i left = _mm_loadu_si128((const void *)(in - 4)), right = _mm_loadu_si128((const void *)(in + 8));
+    return _mm256_srli_si256(_mm256_inserti128_si256(_mm256_castsi128_si256(left), right, 1), 4);
+}
+
 /* Writes 24 bytes from eight 32-bit words (r, g, b, anything). */
 static inline void pixels_store(uint8_t *out, __m256i words)
 {

@@ -11,11 +11,7 @@
 #include "transform/pixels_avx2.h"
 #include "transform/store_c.h"
 
-/* Eight pixels with their halves swapped: the shuffle for mirrored blocks turns each half. */
-static inline __m256i load_block_swapped(const uint8_t *in)
-{
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(in + 12))), _mm_loadu_si128((const void *)in), 1);
-}
+enum { ROW_MIN = 10 }; /* pixels: one whole block, and four bytes before the last one */
 
 /* Bytes c, c + 3, c + 6, c + 9 of each half, widened; backwards if mirrored. */
 static inline __m256i channel_shuffle(int c, bool mirrored)
@@ -68,25 +64,56 @@ static inline void put_bf16(uint16_t *out, __m256 v)
     _mm_storeu_si128((void *)out, _mm256_castsi256_si128(u));
 }
 
+/* The constants of a row into planes. */
+struct planes {
+    __m256i shuffle[3];
+    struct scale scale[3];
+};
+
+static inline struct planes planes_of(const struct levels *l, bool mirrored)
+{
+    struct planes p;
+    for (int c = 0; c < 3; c++) {
+        p.scale[c] = scale_of(l, c, c, c, c, c, c, c, c);
+        p.shuffle[c] = channel_shuffle(c, mirrored);
+    }
+    return p;
+}
+
+/* Mirrored, the shuffle turns each half, and here the halves change places. */
+static inline __m256i swapped_if(__m256i pixels, bool mirrored)
+{
+    return mirrored ? _mm256_permute2x128_si256(pixels, pixels, 1) : pixels;
+}
+
+/* What is left of a row after its whole blocks is done as one more block that ends with the row, overlapping the one before. */
 #define DEFINE_PLANES(SUFFIX, TYPE)                                                                                                        \
+    static inline void block_##SUFFIX(TYPE *const out[3], size_t at, __m256i pixels, const struct planes *p)                               \
+    {                                                                                                                                      \
+        for (int c = 0; c < 3; c++)                                                                                                        \
+            put_##SUFFIX(out[c] + at, level(_mm256_shuffle_epi8(pixels, p->shuffle[c]), &p->scale[c]));                                    \
+    }                                                                                                                                      \
+    static inline __attribute__((always_inline)) void row_##SUFFIX(TYPE *const out[3], const uint8_t *in, uint32_t n, bool mirrored,       \
+                                                                  const struct levels *l)                                                 \
+    {                                                                                                                                      \
+        const struct planes p = planes_of(l, mirrored);                                                                                    \
+        uint32_t i = 0;                                                                                                                    \
+        for (; 3 * (size_t)i + PIXELS_REACH <= 3 * (size_t)n; i += PIXELS_BLOCK)                                                           \
+            block_##SUFFIX(out, mirrored ? n - PIXELS_BLOCK - i : i, swapped_if(pixels_load(in + 3 * (size_t)i), mirrored), &p);           \
+        while (i < n) {                                                                                                                    \
+            uint32_t at = i + PIXELS_BLOCK <= n ? i : n - PIXELS_BLOCK;                                                                    \
+            block_##SUFFIX(out, mirrored ? n - PIXELS_BLOCK - at : at, swapped_if(pixels_load_last(in + 3 * (size_t)at), mirrored), &p);   \
+            i = at + PIXELS_BLOCK;                                                                                                         \
+        }                                                                                                                                  \
+    }                                                                                                                                      \
     void planes_##SUFFIX##_avx2(TYPE *const out[3], const uint8_t *in, uint32_t n, bool mirrored, const struct levels *l)                  \
     {                                                                                                                                      \
-        struct scale scale[3];                                                                                                             \
-        __m256i shuffle[3];                                                                                                                \
-        for (int c = 0; c < 3; c++) {                                                                                                      \
-            scale[c] = scale_of(l, c, c, c, c, c, c, c, c);                                                                                \
-            shuffle[c] = channel_shuffle(c, mirrored);                                                                                     \
-        }                                                                                                                                  \
-        uint32_t i = 0;                                                                                                                    \
-        for (; l->is_arithmetic && 3 * (size_t)i + PIXELS_REACH <= 3 * (size_t)n; i += PIXELS_BLOCK) {                                             \
-            __m256i pixels = mirrored ? load_block_swapped(in + 3 * (size_t)i) : pixels_load(in + 3 * (size_t)i);                           \
-            size_t at = mirrored ? n - PIXELS_BLOCK - i : i;                                                                                      \
-            for (int c = 0; c < 3; c++)                                                                                                    \
-                put_##SUFFIX(out[c] + at, level(_mm256_shuffle_epi8(pixels, shuffle[c]), &scale[c]));                                      \
-        }                                                                                                                                  \
-        size_t rest = mirrored ? 0 : i;                                                                                                    \
-        TYPE *const tail[3] = {out[0] + rest, out[1] + rest, out[2] + rest};                                                               \
-        planes_##SUFFIX##_c(tail, in + 3 * (size_t)i, n - i, mirrored, l);                                                                 \
+        if (n < ROW_MIN || !l->is_arithmetic)                                                                                              \
+            planes_##SUFFIX##_c(out, in, n, mirrored, l);                                                                                  \
+        else if (mirrored)                                                                                                                 \
+            row_##SUFFIX(out, in, n, true, l);                                                                                             \
+        else                                                                                                                               \
+            row_##SUFFIX(out, in, n, false, l);                                                                                            \
     }
 
 DEFINE_PLANES(f32, float)
