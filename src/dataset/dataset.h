@@ -1,4 +1,8 @@
-/* From a location to a catalog. */
+/* From a location to a catalog.
+ *
+ * The catalog's notes (catalog_note): "kind" as below; "source", its canonical name; "left out", what a scan met and did not take
+ * ("104052 .mat, 3 .txt"; absent if nothing was); "manifest", the manifest's own size and time.
+ */
 #ifndef FB_DATASET_DATASET_H
 #define FB_DATASET_DATASET_H
 

@@ -75,7 +75,8 @@ static bool is_dir_unchanged(struct dataset_job *job, const struct catalog *c, i
     if (fstatat(job->root_fd, path[0] ? path : ".", &st, 0) < 0 || !S_ISDIR(st.st_mode) || keep_mtime_ns(&st) != mtime_ns ||
         mtime_ns > catalog_made_ns(c) - KEEP_SLACK_NS) {
         char shown[256];
-        log_line(&job->request->log, LOG_INFO, "scanning again: %s/%s has changed", job->root, text_escape(path, shown, sizeof(shown)));
+        log_line(&job->request->log, LOG_INFO, "scanning again: %s%s%s has changed", job->root, path[0] ? "/" : "",
+                 text_escape(path, shown, sizeof(shown)));
         return false;
     }
     return true;

@@ -246,10 +246,10 @@ static int read_entries(struct scan *s, struct folder *f, DIR *d, struct fb_erro
     }
 }
 
-static int read_opened(struct scan *s, struct folder *f, int fd, struct fb_error *e)
+static int read_opened(struct scan *s, struct folder *f, DIR *d, struct fb_error *e)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0)
+    if (fstat(dirfd(d), &st) < 0)
         return error_set_errno(e, "dataset", errno, "stat a folder");
     f->device = st.st_dev;
     f->inode = st.st_ino;
@@ -258,17 +258,7 @@ static int read_opened(struct scan *s, struct folder *f, int fd, struct fb_error
         return 0;
     }
     FB_TRY(catalog_add_dir(s->job->w, f->path, keep_mtime_ns(&st), e));
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    DIR *d = copy < 0 ? NULL : fdopendir(copy);
-    if (!d) {
-        int rc = error_set_errno(e, "dataset", errno, "read a folder");
-        if (copy >= 0)
-            close(copy);
-        return rc;
-    }
-    int rc = read_entries(s, f, d, e);
-    closedir(d);
-    return rc;
+    return read_entries(s, f, d, e);
 }
 
 static int read_folder(struct scan *s, struct folder *f, struct fb_error *e)
@@ -276,13 +266,16 @@ static int read_folder(struct scan *s, struct folder *f, struct fb_error *e)
     int fd = openat(s->job->root_fd, f->path[0] ? f->path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && f->parent)
         return 0; /* removed meanwhile: its parent has changed, so the next start will look again */
-    if (fd < 0) {
-        error_set_errno(e, "dataset", errno, "open a folder");
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        int rc = error_set_errno(e, "dataset", errno, "open a folder");
         error_remedy(e, "make it readable, or move it out of the data set");
+        if (fd >= 0)
+            close(fd);
+        return failed_at(s, f->path, e, rc);
     }
-    int rc = fd < 0 ? FB_E_IO : read_opened(s, f, fd, e);
-    if (fd >= 0)
-        close(fd);
+    int rc = read_opened(s, f, d, e);
+    closedir(d);
     return rc < 0 ? failed_at(s, f->path, e, rc) : 0;
 }
 

@@ -1,6 +1,7 @@
 /* Folders: what is taken, what is left out, what is an error, and what it says. */
 #include <fcntl.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -202,6 +203,24 @@ static void an_unreadable_folder_is_an_error_with_its_path(void **state)
     EXPECT_ERROR(t, FB_E_IO, "c/locked", "permission");
 }
 
+static void running_out_of_file_handles_says_so(void **state)
+{
+    struct tree *t = *state;
+    tree_put(t, "c/1.jpg", "");
+    for (rlim_t spare = 0; spare < 2; spare++) { /* none left for the root, or for the first folder */
+        int next = dup(0);
+        close(next);
+        struct rlimit old, few;
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+        few = old;
+        few.rlim_cur = (rlim_t)next + spare;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        tree_open(t, "");
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+        EXPECT_ERROR(t, FB_E_IO, "Too many open files", "ulimit -n");
+    }
+}
+
 static void a_file_that_is_no_manifest_is_refused(void **state)
 {
     struct tree *t = *state;
@@ -252,6 +271,7 @@ int main(void)
         WITH_TREE(a_folder_without_images_says_what_was_seen),
         WITH_TREE(a_missing_path_says_which_part_exists),
         WITH_TREE(an_unreadable_folder_is_an_error_with_its_path),
+        WITH_TREE(running_out_of_file_handles_says_so),
         WITH_TREE(a_file_that_is_no_manifest_is_refused),
         WITH_TREE(a_folder_of_65500_files_is_scanned_with_progress),
     };
