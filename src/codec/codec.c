@@ -61,8 +61,8 @@ static int check_region(const struct image_header *h, const struct region *r, co
         return error_set(e, FB_E_USAGE, "decode", "the region %u x %u at left %u, top %u is not inside the image of %u x %u pixels",
                          r->width, r->height, r->left, r->top, h->width, h->height);
     if (out->width != r->width || out->height != r->height || out->stride < (size_t)3 * r->width)
-        return error_set(e, FB_E_USAGE, "decode", "the output of %u x %u pixels does not fit the region of %u x %u", out->width, out->height,
-                         r->width, r->height);
+        return error_set(e, FB_E_USAGE, "decode", "the output of %u x %u pixels does not fit the region of %u x %u", out->width,
+                         out->height, r->width, r->height);
     return 0;
 }
 

@@ -1,15 +1,15 @@
 /* JPEG by libjpeg-turbo, exact regions.
  *
  * Rows above the region are skipped (their coefficients are decoded and dropped), columns beside it are neither transformed nor converted,
- * and nothing below it is read. The result equals a full decode because the part that is decoded reaches one pixel further than the region
- * on either side: chroma upsampling by two blends a pixel with its neighbours, and libjpeg treats the border of a crop like the border of an
- * image. libjpeg rounds the left border down to a whole iMCU by itself, and reads the row above when upsampling needs one.
+ * and nothing below it is read. The result equals a full decode because what is decoded reaches one pixel further than the region on either
+ * side: chroma upsampling by two blends a pixel with its neighbours, and libjpeg treats the border of a crop like the border of an image.
+ * It rounds the left border down to a whole iMCU by itself, and reads the row above when upsampling needs one.
  * Files whose coefficients are incomplete (a progressive file that stops early, yet has its end marker) are smoothed across blocks by
  * libjpeg; the smoothing looks further than we can prove, so these are decoded whole.
  *
  * Whether a file is cut off must not depend on the region: unless the coded data runs up to an end marker (found by looking for markers,
- * which is far cheaper than decoding), the rest is decoded too. As in Pillow, a file without the marker but with all its pixels is good, and
- * what libjpeg only warns of is tolerated.
+ * which is far cheaper than decoding), the rest is decoded too. As in Pillow, a file without the marker but with all its pixels is good,
+ * and what libjpeg only warns of is tolerated.
  *
  * A decompressor is made for each image: that costs 0.15 us, and keeping one would also keep its Huffman and quantisation tables, so that a
  * file without tables would decode to whatever came before it.

@@ -83,11 +83,13 @@ static int refuse(struct fb_error *e, const char *is, const char *remedy)
 
 static int refuse_text(const uint8_t *bytes, size_t n, struct fb_error *e)
 {
-    const char *text = (const char *)bytes;
-    while (n && (isspace((unsigned char)*text) || (unsigned char)*text == 0xef || (unsigned char)*text == 0xbb || (unsigned char)*text == 0xbf)) {
-        text++;
-        n--;
+    if (n >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3)) { /* a byte order mark */
+        bytes += 3;
+        n -= 3;
     }
+    for (; n && isspace(*bytes); n--)
+        bytes++;
+    const char *text = (const char *)bytes;
     if (is_markup(text, n))
         return refuse(e, "it is an HTML page, perhaps an error page that was saved instead of the image", "fetch the image again");
     if (begins_with_word(text, n, "<svg"))

@@ -100,7 +100,9 @@ static int report(VP8StatusCode status, size_t n, struct fb_error *e)
         return error_set(e, FB_E_NOMEM, "decode", "no memory for decoding a WebP");
     if (status == VP8_STATUS_NOT_ENOUGH_DATA)
         return damaged(e, "its pixels need more bytes than there are", (int64_t)n);
-    return damaged(e, status == VP8_STATUS_UNSUPPORTED_FEATURE ? "it uses a feature that does not exist" : "its pixels cannot be decoded", -1);
+    if (status == VP8_STATUS_UNSUPPORTED_FEATURE)
+        return damaged(e, "it uses a feature that does not exist", -1);
+    return damaged(e, "its pixels cannot be decoded", -1);
 }
 
 static uint32_t lower(uint32_t a, uint32_t b)
@@ -162,13 +164,15 @@ static int decode_frame(struct codec_state *s, const WebPData *data, const struc
     codec_give_back(s, bytes);
     if (status != VP8_STATUS_OK)
         return report(status, data->size, e);
+    const uint8_t *from = to + (r->top - crop.top) * stride + (size_t)3 * (r->left - crop.left);
     for (uint32_t y = 0; y < r->height && !is_direct; y++)
-        memcpy(out->data + y * out->stride, to + (y + r->top - crop.top) * stride + (size_t)3 * (r->left - crop.left), (size_t)3 * r->width);
+        memcpy(out->data + y * out->stride, from + y * stride, (size_t)3 * r->width);
     return 0;
 }
 
 /* Places the first frame on the canvas: black, and the part of the frame that lies in the region. */
-static int decode_first(struct codec_state *s, const WebPIterator *frame, const struct region *r, const struct image *out, struct fb_error *e)
+static int decode_first(struct codec_state *s, const WebPIterator *frame, const struct region *r, const struct image *out,
+                        struct fb_error *e)
 {
     uint32_t x = (uint32_t)frame->x_offset, y = (uint32_t)frame->y_offset;
     uint32_t left = r->left > x ? r->left : x, top = r->top > y ? r->top : y;

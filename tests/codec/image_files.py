@@ -65,7 +65,8 @@ def png(rng: np.random.Generator, height: int, width: int, color: int, depth: in
         extra += chunk(b"PLTE", rng.integers(0, 256, 3 * rng.integers(1, 2**depth + 1), np.uint8).tobytes())
     data = zlib.compress(raw, int(rng.integers(0, 7)))
     cut = int(rng.integers(0, len(data)))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + chunk(b"IDAT", data[:cut]) + chunk(b"IDAT", data[cut:]) + chunk(b"IEND", b"")
+    pixels = chunk(b"IDAT", data[:cut]) + chunk(b"IDAT", data[cut:])
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + pixels + chunk(b"IEND", b"")
 
 
 def sizes(rng: np.random.Generator) -> tuple[int, int]:
@@ -91,7 +92,8 @@ def pngs(rng: np.random.Generator, count: int) -> Iterator[tuple[str, bytes]]:
         color, depth = KINDS[i % len(KINDS)]
         interlaced = bool(rng.integers(2))
         extra = chunk(b"tRNS", bytes(6)[: 2 if color == 0 else 6 if color == 2 else 1]) if color in (0, 2) and rng.integers(2) else b""
-        yield f"png {i} colour {color} depth {depth} {width}x{height} {interlaced=}", png(rng, height, width, color, depth, interlaced, extra)
+        name = f"png {i} colour {color} depth {depth} {width}x{height} {interlaced=}"
+        yield name, png(rng, height, width, color, depth, interlaced, extra)
         mode = rng.choice(["RGB", "L", "P", "LA", "RGBA", "1", "I;16"])
         image = Image.fromarray(picture(rng, height, width))
         image = Image.fromarray(rng.integers(0, 70000, (height, width)).astype(np.uint16)) if mode == "I;16" else image.convert(mode)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 sys.path.insert(0, str(Path(__file__).parent))
 import image_files  # noqa: E402
@@ -128,10 +129,12 @@ def test_orientation_is_found_in_every_format(tool: Tool, kind: str, orientation
     assert header.orientation == (orientation if orientation <= 8 else 1)
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 def test_orientation_is_found_in_xmp(tool: Tool, kind: str) -> None:
     xmp = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
-    data = image_files.saved(Image.new("RGB", (20, 10)), kind, xmp=xmp)
+    text = PngInfo()
+    text.add_itxt("XML:com.adobe.xmp", xmp)
+    data = image_files.saved(Image.new("RGB", (20, 10)), kind, **({"pnginfo": text} if kind == "PNG" else {"xmp": xmp}))
     assert tool.load(data).orientation == Image.open(io.BytesIO(data)).getexif()[0x0112] == 6
 
 

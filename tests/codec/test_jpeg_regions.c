@@ -35,7 +35,7 @@ static const struct jpeg_recipe recipes[] = {
     {.name = "each its own, progressive", .components = 3, .sampling = {0x22, 0x12, 0x21}, .is_progressive = true},
     {.name = "420 progressive, arithmetic", .components = 3, .sampling = {0x22, 0x11, 0x11}, .is_progressive = true, .is_arithmetic = true},
     {.name = "420 in separate scans", .components = 3, .sampling = {0x22, 0x11, 0x11}, .is_separate = true},
-    {.name = "420 progressive, last scans missing", .components = 3, .sampling = {0x22, 0x11, 0x11}, .is_progressive = true, .stops_early = true},
+    {.name = "420 progressive, cut short", .components = 3, .sampling = {0x22, 0x11, 0x11}, .is_progressive = true, .stops_early = true},
 };
 
 static struct codec_state state;

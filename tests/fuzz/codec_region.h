@@ -1,7 +1,7 @@
 /* One codec under fuzz: the input is a file followed by eight bytes that choose a region.
  *
- * Promises checked, beyond the sanitizers': a header that is accepted is within the limits and says the same for the same bytes; the first
- * half of the file gives the same size or asks for more or is refused; a region of a file that decodes whole decodes too, to the same pixels.
+ * Promises checked, beyond the sanitizers': a header that is accepted is within the limits; the first half of the file gives the same size,
+ * asks for more or is refused; a region of a file that decodes whole decodes too, to the same pixels.
  */
 #ifndef FB_TESTS_FUZZ_CODEC_REGION_H
 #define FB_TESTS_FUZZ_CODEC_REGION_H
