@@ -72,12 +72,14 @@ int codec_decode(struct codec_state *s, const struct codec_ops *codec, const uin
     int place = place_of(codec);
     assert(place >= 0 && place < CODEC_MAX);
     FB_TRY(check_region(h, r, out, e));
+    s->record_bytes = 0;
+    s->way = CODEC_PLAIN;
     return codec->decode(s, &s->own[place], bytes, n, h, r, out, e);
 }
 
 void codec_state_init(struct codec_state *s, struct budget *budget)
 {
-    *s = (struct codec_state){.scratch.budget = budget};
+    *s = (struct codec_state){.scratch.budget = budget, .record.budget = budget};
 }
 
 void codec_state_free(struct codec_state *s)
@@ -86,6 +88,7 @@ void codec_state_free(struct codec_state *s)
         if (codec_list[i]->close)
             codec_list[i]->close(&s->own[i]);
     scratch_free(&s->scratch);
+    scratch_free(&s->record);
 }
 
 int codec_check_size(uint64_t width, uint64_t height, struct fb_error *e)

@@ -13,10 +13,24 @@
 
 enum { CODEC_PROBE_BYTES = 16, CODEC_MAX = 16 };
 
+/* How a region was decoded, for the statistics. */
+enum codec_way { CODEC_PLAIN, CODEC_BY_RECORD, CODEC_FALLBACK, CODEC_WAYS };
+
 /* What one thread keeps between calls: memory within the budget, and one private pointer per codec (by its place in the list). */
 struct codec_state {
     struct scratch scratch;        /* for the codec's rows and tables; content lost between calls */
     void *own[CODEC_MAX];
+
+    /* A learnt record of the file, left by an earlier decode of the same bytes, or NULL: set by the caller before each decode. Its checksum and
+     * the file's identity were verified, but it is hostile all the same. */
+    const uint8_t *known;
+    size_t known_bytes;
+    bool wants_record;             /* set by the caller: a record made by this decode will be kept */
+
+    /* set by decode: a record that knows more than `known` did, in `record` (of that length; 0: nothing new); and the way taken */
+    struct scratch record;
+    size_t record_bytes;
+    enum codec_way way;
 };
 
 struct codec_ops {
