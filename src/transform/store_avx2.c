@@ -1,8 +1,9 @@
 /* Pixels into their final type and layout with AVX2.
  *
  * Eight pixels (24 bytes) at a time: a shuffle picks one channel and widens it to 32 bits. Each channel has only 256 values, but looking
- * eight of them up costs more than computing them: v / 255 and x / std as two-part multiplications (see levels.h), which were tried against
- * the tables when those were made. Where they were not equal, or a row has less than a block left, C does it.
+ * eight of them up costs more than computing them. Measured for 224 x 224 pixels to float32 planes on a Zen 4: 46 us by table, 53 by gather, 31
+ * by two divisions, 17.5 by two-part multiplications (see levels.h), which were tried against the tables when those were made. Where they
+ * were not equal the tables are used. Streaming stores took more than twice as long as plain ones.
  */
 #include "transform/store_avx2.h"
 

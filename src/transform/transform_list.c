@@ -49,7 +49,7 @@ static int smallest(int a, int b, int c)
     return m < c ? m : c;
 }
 
-/* Levenshtein's distance, one row at a time. */
+/* How far `a` is from the known name `b`, one row at a time: a letter left out costs 1, a needless one 2 and a wrong one 3: people shorten. */
 static int edits(const char *a, const char *b)
 {
     int row[NAME_MAX_LENGTH + 1], n = (int)strnlen(b, NAME_MAX_LENGTH);
@@ -57,10 +57,10 @@ static int edits(const char *a, const char *b)
         row[j] = j;
     for (int i = 1; i <= NAME_MAX_LENGTH && a[i - 1]; i++) {
         int diagonal = row[0];
-        row[0] = i;
+        row[0] = 2 * i;
         for (int j = 1; j <= n; j++) {
             int above = row[j];
-            row[j] = smallest(above + 1, row[j - 1] + 1, diagonal + (plain(a[i - 1]) != plain(b[j - 1])));
+            row[j] = smallest(above + 2, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 3));
             diagonal = above;
         }
     }
@@ -80,7 +80,7 @@ static void simplify(const char *name, char out[NAME_MAX_LENGTH + 1])
 const char *transform_nearest(const char *name)
 {
     const char *best = transform_list[0]->name;
-    int best_edits = NAME_MAX_LENGTH * 2;
+    int best_edits = NAME_MAX_LENGTH * 4;
     char asked[NAME_MAX_LENGTH + 1], known[NAME_MAX_LENGTH + 1];
     simplify(name, asked);
     for (const struct transform_ops *const *t = transform_list; *t; t++) {
