@@ -13,6 +13,20 @@
 #include "base/clock.h"
 #include "base/rng.h"
 
+/* Sanitizers end the program at an impossible allocation unless told that it may fail. */
+const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
 static void all_is_taken_or_nothing(void **state)
 {
     (void)state;
