@@ -210,7 +210,8 @@ static int read_float(const struct table *t, int column, double number, float *o
     *out = (float)number;
     if (isinf(*out) && !isinf(number)) {
         char shown[80];
-        return table_refuse(t, t->row_line, e, "column '%s': %g is too large for float32", shown_name(t, column, shown, sizeof(shown)), number);
+        shown_name(t, column, shown, sizeof(shown));
+        return table_refuse(t, t->row_line, e, "column '%s': %g is too large for float32", shown, number);
     }
     return 0;
 }

@@ -1,5 +1,4 @@
-/* Patterns of paths: `*` and `?` and `[a-z]` within a name, `**` for any number of folders; at the end, for
- * everything inside.
+/* Patterns of paths: `*` and `?` and `[a-z]` within a name, `**` for any number of folders; at the end, for everything inside.
  *
  * A pattern is cut at its slashes; how far a path has matched is a set of positions, kept as bits. So a folder that nothing below can match
  * is never opened, and no pattern, however many stars, takes more than one step per name and part. Names are bytes and the locale has no

@@ -125,8 +125,8 @@ static int refuse_mixed(const struct scan *s, const char *below, struct fb_error
         strcat(names, text_escape(s->first_in_root[i], shown, sizeof(shown)));
     }
     error_set(e, FB_E_DATA, "dataset", "%s image%s directly in the folder (%s%s), others in class folders (%s)",
-              left_out_number(s->in_root, number, sizeof(number)), s->in_root == 1 ? " lies" : "s lie", names, s->in_root > NAMED ? ", ..." : "",
-              text_escape(below, shown, sizeof(shown)));
+              left_out_number(s->in_root, number, sizeof(number)), s->in_root == 1 ? " lies" : "s lie", names,
+              s->in_root > NAMED ? ", ..." : "", text_escape(below, shown, sizeof(shown)));
     error_remedy(e, "move them into class folders, or open only one kind: the glob '*/**' takes those in class folders, '*' the others");
     return failed_at(s, "", e, FB_E_DATA);
 }

@@ -79,7 +79,8 @@ static void jsonl_values_have_their_own_types(void **state)
     make_files(t);
     assert_int_equal(open_text(t, "m.jsonl", "{\"file_name\": \"cat/1.jpg\", \"id\": \"007\", \"n\": 5, \"v\": [1, 2.5], \"ok\": true}\n"
                                              "\n"
-                                             "{\"n\": 6, \"v\": [3, 4], \"ok\": false, \"file_name\": \"dog/3.jpg\", \"id\": \"8\"}\r\n"), 0);
+                                             "{\"n\": 6, \"v\": [3, 4], \"ok\": false, \"file_name\": \"dog/3.jpg\", \"id\": \"8\"}\r\n"),
+                     0);
     EXPECT_KEYS(t, "cat/1.jpg", "dog/3.jpg");
     assert_string_equal(tree_class_of(t, "cat/1.jpg"), "007");
     assert_int_equal(integer(t, "dog/3.jpg", "n"), 6);
@@ -193,7 +194,8 @@ static void every_mistake_in_a_table_names_its_line(void **state)
         {"m.jsonl", "{\"path\":\"cat/1.jpg\",\"n\":[1,\"x\"]}\n", {"line 1", "neither text, a number nor a list"}},
         {"m.jsonl", "{\"path\":\"cat/1.jpg\",\"n\":null}\n", {"line 1", "column 'n' is empty"}},
         {"m.jsonl", "{\"path\":\"cat/1.jpg\",\"n\":[]}\n", {"line 1", "column 'n' is empty"}},
-        {"m.jsonl", "{\"path\":\"cat/1.jpg\",\"n\":\"x\"}\n{\"path\":\"cat/2.jpg\",\"n\":1}\n", {"text at line 1", "a whole number at line 2"}},
+        {"m.jsonl", "{\"path\":\"cat/1.jpg\",\"n\":\"x\"}\n{\"path\":\"cat/2.jpg\",\"n\":1}\n",
+         {"text at line 1", "a whole number at line 2"}},
         {"m.jsonl", "{\"path\":5}\n", {"line 1", "no path"}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

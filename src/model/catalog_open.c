@@ -1,0 +1,228 @@
+/* Opening a catalog: everything that can be known to be right without reading its samples is checked here, once.
+ *
+ * That is the header, the table of block sums, the sizes of all sections, the fields, and the names of classes and notes (whose accessors
+ * have no way to fail). The cost depends on the number of classes, not of samples.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "model/catalog_reader.h"
+
+static int check_header(const struct catalog *c, struct fb_error *e)
+{
+    const struct catalog_header *h = &c->header;
+    if (memcmp(h->magic, CATALOG_MAGIC, sizeof(h->magic)) != 0)
+        return catalog_damaged(c, e, 0, "it does not begin like a catalog");
+    if (h->version != CATALOG_VERSION || h->section_count != SECTION_COUNT)
+        return catalog_damaged(c, e, 8, "it is of another version");
+    if (checksum_of(h, catalog_header_checksum_bytes()) != h->header_checksum)
+        return catalog_damaged(c, e, 0, "the header does not match its checksum");
+    if (h->file_size != c->size)
+        return catalog_damaged(c, e, (int64_t)c->size, "it is cut off or too long");
+    if (h->body < sizeof(*h) || h->body > c->size || h->body % 8 != 0)
+        return catalog_damaged(c, e, 0, "the header is not sensible");
+    if ((h->body - sizeof(*h)) / 8 != catalog_block_count(c->size - h->body))
+        return catalog_damaged(c, e, 0, "the number of blocks is not sensible");
+    for (int i = 0; i < SECTION_COUNT; i++) {
+        const struct section_record *s = &h->section[i];
+        if (s->offset < h->body || s->offset > c->size || s->length > c->size - s->offset || s->offset % 8 != 0)
+            return catalog_damaged(c, e, 0, "a section lies outside the file");
+    }
+    return 0;
+}
+
+static int check_tables(const struct catalog *c, struct fb_error *e)
+{
+    const struct catalog_header *h = &c->header;
+    uint64_t n = h->count;
+    if (n > c->size / sizeof(uint64_t) - 1)
+        return catalog_damaged(c, e, 0, "more samples than fit");
+    bool has_extents = h->section[SECTION_EXTENTS].length != 0;
+    if (h->section[SECTION_KEY_STARTS].length != (n + 1) * sizeof(uint64_t) ||
+        h->section[SECTION_FILES].length != (has_extents ? 0 : n * sizeof(struct file_record)) ||
+        h->section[SECTION_EXTENTS].length != (has_extents ? n * sizeof(struct extent_record) : 0))
+        return catalog_damaged(c, e, 0, "a table does not have one row per sample");
+    static const enum catalog_section_id texts[] = {SECTION_STRINGS, SECTION_OBJECT_PATHS};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        uint64_t length = h->section[texts[i]].length;
+        const char *last = length ? catalog_bytes_at(c, texts[i], length - 1, 1, e) : "";
+        if (!last)
+            return FB_E_DATA;
+        if (*last)
+            return catalog_damaged(c, e, (int64_t)h->section[texts[i]].offset, "a name has no end");
+    }
+    return 0;
+}
+
+bool catalog_field_is_valid(const struct catalog_field *f)
+{
+    if (fb_dtype_size(f->dtype) == 0 || f->ndim < 0 || f->ndim > 1 || !memchr(f->name, 0, sizeof(f->name)) || !f->name[0])
+        return false;
+    if (f->ndim == 1 && (f->shape[0] < 1 || f->shape[0] > CATALOG_MAX_VALUE_BYTES / (int64_t)fb_dtype_size(f->dtype)))
+        return false;
+    return !f->is_class || (f->dtype == FB_INT64 && f->ndim == 0);
+}
+
+static int read_field(struct catalog *c, int i, const struct field_record *r, struct fb_error *e)
+{
+    struct catalog_field *f = &c->fields[i];
+    memcpy(f->name, r->name, sizeof(f->name));
+    f->dtype = r->dtype <= FB_BOOL ? (enum fb_dtype)r->dtype : (enum fb_dtype)0;
+    f->ndim = r->ndim <= 1 ? (int)r->ndim : -1;
+    f->shape[0] = f->ndim == 1 && r->shape <= CATALOG_MAX_VALUE_BYTES ? (int64_t)r->shape : 0;
+    f->is_class = r->is_class != 0;
+    if (!catalog_field_is_valid(f) || (f->is_class && c->class_field >= 0))
+        return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "a field is not sensible");
+    uint64_t bytes = catalog_field_bytes(f), room = c->header.section[SECTION_VALUES].length;
+    if (r->column % 8 != 0 || r->column > room || c->header.count > (room - r->column) / bytes)
+        return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "a column lies outside the file");
+    c->column[i] = r->column;
+    if (f->is_class)
+        c->class_field = i;
+    return 0;
+}
+
+static int read_fields(struct catalog *c, struct fb_error *e)
+{
+    uint64_t n = catalog_entries(c, SECTION_FIELDS, sizeof(struct field_record));
+    if (n > FB_MAX_FIELDS)
+        return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "too many fields");
+    c->class_field = -1;
+    for (int i = 0; i < (int)n; i++) {
+        const struct field_record *r = catalog_bytes_at(c, SECTION_FIELDS, (uint64_t)i * sizeof(*r), sizeof(*r), e);
+        if (!r)
+            return FB_E_DATA;
+        FB_TRY(read_field(c, i, r, e));
+        c->field_count++;
+    }
+    return 0;
+}
+
+/* What the accessors without an error record return must be known to be right now. */
+static int check_names(struct catalog *c, struct fb_error *e)
+{
+    uint64_t n = catalog_entries(c, SECTION_CLASSES, sizeof(uint64_t));
+    if (n > INT_MAX || catalog_entries(c, SECTION_DIRS, sizeof(struct dir_record)) > INT_MAX)
+        return catalog_damaged(c, e, 0, "too many classes or directories");
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t *name = catalog_bytes_at(c, SECTION_CLASSES, i * sizeof(*name), sizeof(*name), e);
+        if (!name || !catalog_string_at(c, SECTION_STRINGS, *name, e))
+            return FB_E_DATA;
+    }
+    c->class_count = (int)n;
+    for (uint64_t i = 0; i < catalog_entries(c, SECTION_NOTES, sizeof(struct note_record)); i++) {
+        const struct note_record *r = catalog_bytes_at(c, SECTION_NOTES, i * sizeof(*r), sizeof(*r), e);
+        if (!r || !catalog_string_at(c, SECTION_STRINGS, r->name, e) || !catalog_string_at(c, SECTION_STRINGS, r->text, e))
+            return FB_E_DATA;
+    }
+    return 0;
+}
+
+static int check_all(struct catalog *c, struct fb_error *e)
+{
+    if (c->size < sizeof(c->header))
+        return catalog_damaged(c, e, (int64_t)c->size, "it is cut off");
+    memcpy(&c->header, c->map, sizeof(c->header));
+    FB_TRY(check_header(c, e));
+    uint64_t blocks = catalog_block_count(c->size - c->header.body);
+    c->block_sum = (const uint64_t *)(const void *)(c->map + sizeof(c->header));
+    if (checksum_of(c->block_sum, blocks * sizeof(uint64_t)) != c->header.table_checksum)
+        return catalog_damaged(c, e, sizeof(c->header), "the table of checksums does not match its own");
+    c->is_checked = calloc(blocks / 64 + 1, sizeof(*c->is_checked));
+    if (!c->is_checked)
+        return error_set(e, FB_E_NOMEM, "dataset", "no memory to open a catalog");
+    FB_TRY(check_tables(c, e));
+    FB_TRY(read_fields(c, e));
+    return check_names(c, e);
+}
+
+static void free_parts(struct catalog *c)
+{
+    free((void *)c->is_checked);
+    free(c->path);
+    free(c);
+}
+
+int catalog_adopt(void *map, size_t size, const char *path, struct catalog **out, struct fb_error *e)
+{
+    *out = NULL;
+    struct catalog *c = calloc(1, sizeof(*c));
+    char *copy = path ? strdup(path) : NULL;
+    if (!c || (path && !copy)) {
+        free(c);
+        free(copy);
+        return error_set(e, FB_E_NOMEM, "dataset", "no memory to open a catalog");
+    }
+    c->map = map;
+    c->size = size;
+    c->path = copy;
+    int rc = check_all(c, e);
+    if (rc < 0)
+        free_parts(c);
+    else
+        *out = c;
+    return rc;
+}
+
+int catalog_open_fd(int fd, const char *path, struct catalog **out, struct fb_error *e)
+{
+    *out = NULL;
+    struct stat st;
+    int rc = fstat(fd, &st) < 0 ? error_set_errno(e, "dataset", errno, "stat the catalog") : 0;
+    if (rc == 0 && (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct catalog_header))) {
+        rc = error_set(e, FB_E_DATA, "dataset", "the catalog is damaged: it is cut off or not a file");
+        error_remedy(e, "remove it; it will be made anew");
+    }
+    if (rc == 0) {
+        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (map == MAP_FAILED)
+            rc = error_set_errno(e, "dataset", errno, "map the catalog");
+        else if ((rc = catalog_adopt(map, (size_t)st.st_size, path, out, e)) < 0)
+            munmap(map, (size_t)st.st_size);
+    }
+    if (rc < 0)
+        error_at(e, path, -1);
+    return rc;
+}
+
+int catalog_open(const char *path, struct catalog **out, struct fb_error *e)
+{
+    *out = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO in its place must not hang us */
+    if (fd < 0) {
+        int rc = error_set_errno(e, "dataset", errno, "open the catalog");
+        error_at(e, path, -1);
+        return rc;
+    }
+    int rc = catalog_open_fd(fd, path, out, e);
+    close(fd);
+    return rc;
+}
+
+void catalog_close(struct catalog *c)
+{
+    if (!c)
+        return;
+    munmap(c->map, c->size);
+    free_parts(c);
+}
+
+const void *catalog_bytes(const struct catalog *c, size_t *size)
+{
+    *size = c->size;
+    return c->map;
+}
+
+void catalog_set_fingerprint(struct catalog *c, uint64_t fingerprint)
+{
+    c->header.fingerprint = fingerprint;
+    c->header.header_checksum = checksum_of(&c->header, catalog_header_checksum_bytes());
+    memcpy(c->map, &c->header, sizeof(c->header));
+}
