@@ -49,7 +49,8 @@ static void give(struct answer *a)
     size_t bytes = a->error.code ? 0 : a->bytes;
     printf("%d %zu %zu\n", a->error.code, strlen(text), bytes);
     fwrite(text, 1, strlen(text), stdout);
-    fwrite(a->data, 1, bytes, stdout);
+    if (bytes)
+        fwrite(a->data, 1, bytes, stdout);
     fflush(stdout);
     free(a->data);
     text_free(&a->text);
