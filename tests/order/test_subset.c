@@ -442,8 +442,8 @@ static void print_cost(void)
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
         uint64_t begin = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
         struct subset s = choose(c, &requests[i]);
-        printf("subset_choose case %zu: %.1f ms of CPU time, %llu of 1.2 million\n", i, (double)(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / 1e6,
-               (unsigned long long)s.count);
+        double ms = (double)(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / 1e6;
+        printf("subset_choose case %zu: %.1f ms of CPU time, %llu of 1.2 million\n", i, ms, (unsigned long long)s.count);
         subset_free(&s);
     }
     catalog_close(c);
