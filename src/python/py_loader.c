@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "python/gate.h"
 #include "python/line_queue.h"
 #include "python/module.h"
@@ -18,7 +17,6 @@ struct loader_object {
     struct gate gate;
     PyObject *say;             /* called with (level, line) */
     PyObject *show;            /* called with (what, done, total) while scanning, or None */
-    uint64_t shown_ns;
     PyThreadState *inside;     /* of the thread that is inside the engine, while it has given the interpreter's lock away */
     char state[1024];          /* after the last batch returned: kept here, so that a signal handler can ask for it inside next() */
 };
@@ -45,13 +43,17 @@ static void report(PyObject *result)
         PyErr_WriteUnraisable(NULL);
 }
 
+/* Leaves an exception that is on its way as it is. */
 static void say_lines(struct loader_object *self)
 {
     struct line line;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
     while (line_queue_take(&lines, &line)) {
         PyObject *text = PyUnicode_DecodeUTF8(line.text, (Py_ssize_t)strlen(line.text), "backslashreplace");
         report(text ? PyObject_CallFunction(self->say, "iN", line.level, text) : NULL);
     }
+    PyErr_Restore(type, value, trace);
 }
 
 static void take_line(void *ctx, int level, const char *text)
@@ -75,10 +77,6 @@ static int ask_interrupted(void *ctx)
 static void show_progress(void *ctx, const struct fb_progress *p)
 {
     struct loader_object *self = ctx;
-    uint64_t now = clock_now_ns();
-    if (now - self->shown_ns < WAIT_NS)
-        return;
-    self->shown_ns = now;
     PyEval_RestoreThread(self->inside);
     report(PyObject_CallFunction(self->show, "sKK", p->what, (unsigned long long)p->done, (unsigned long long)p->total));
     self->inside = PyEval_SaveThread();
@@ -131,8 +129,6 @@ static void close_engine(struct loader_object *self)
 
 static void leave(struct loader_object *self)
 {
-    PyObject *type, *value, *trace; /* an interrupt that is on its way must survive what logging does */
-    PyErr_Fetch(&type, &value, &trace);
     say_lines(self);
     bool is_closing_mine = self->gate.is_closing && self->loader; /* a handler closed us, or another thread waits to */
     gate_leave(&self->gate);
@@ -142,7 +138,6 @@ static void leave(struct loader_object *self)
         Py_END_ALLOW_THREADS
         close_engine(self);
     }
-    PyErr_Restore(type, value, trace);
 }
 
 #define BEGIN_ENGINE(self) (self)->inside = PyEval_SaveThread()
@@ -177,7 +172,6 @@ static int open_engine(struct loader_object *self, fb_options *o)
     o->interrupted = ask_interrupted;
     o->progress = self->show == Py_None ? NULL : show_progress;
     o->ctx = self;
-    self->shown_ns = clock_now_ns();
     BEGIN_ENGINE(self);
     int rc = fb_open(o, &self->loader, &e);
     END_ENGINE(self);
@@ -185,16 +179,12 @@ static int open_engine(struct loader_object *self, fb_options *o)
         raise_failure(self, rc, &e);
     else
         keep_state(self);
+    say_lines(self);
     return rc < 0 ? -1 : 0;
 }
 
-/* _Loader(values, say, show) */
-static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static struct loader_object *make(PyTypeObject *type, PyObject *say, PyObject *show)
 {
-    static char *names[] = {"values", "say", "show", NULL};
-    PyObject *values, *say, *show;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO", names, &PyDict_Type, &values, &say, &show))
-        return NULL;
     struct loader_object *self = PyObject_New(struct loader_object, type);
     if (!self)
         return NULL;
@@ -205,16 +195,23 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->inside = NULL;
     self->state[0] = 0;
     gate_init(&self->gate);
+    return self;
+}
+
+/* _Loader(values, say, show) */
+static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"values", "say", "show", NULL};
+    PyObject *values, *say, *show;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO", names, &PyDict_Type, &values, &say, &show))
+        return NULL;
     struct open_request *r = open_request_new(values);
-    int rc = r ? open_engine(self, open_request_options(r)) : -1;
-    if (r)
-        open_request_free(r);
-    PyObject *error_type, *error, *trace;
-    PyErr_Fetch(&error_type, &error, &trace);
-    say_lines(self);
-    PyErr_Restore(error_type, error, trace);
-    if (rc < 0)
+    if (!r)
+        return NULL;
+    struct loader_object *self = make(type, say, show);
+    if (self && open_engine(self, open_request_options(r)) < 0)
         Py_CLEAR(self);
+    open_request_free(r);
     return (PyObject *)self;
 }
 
@@ -244,10 +241,7 @@ static PyObject *loader_close(struct loader_object *self, PyObject *unused)
 static void loader_dealloc(struct loader_object *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
-    PyObject *error_type, *error, *trace;
-    PyErr_Fetch(&error_type, &error, &trace);
     shut(self);
-    PyErr_Restore(error_type, error, trace);
     gate_destroy(&self->gate);
     Py_DECREF(self->say);
     Py_DECREF(self->show);

@@ -80,3 +80,16 @@ def test_dtype_may_be_torchs(photos: Path) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     with fb.Loader(photos, dtype=torch.bfloat16, transforms=fb.CenterCrop(8)) as loader:
         assert next(iter(loader))[0].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(("values", "error"), [
+    ({"nonsense": 1}, TypeError), ({1: 2}, TypeError), ({"source": "text"}, TypeError), ({"source": b"a\0b"}, ValueError),
+    ({"threads": 2**40}, OverflowError), ({"seed": -1}, OverflowError), ({"seed": 1.5}, TypeError), ({"fraction": "x"}, TypeError),
+    ({"paths": (b"a",)}, SystemError), ({"paths": ["a"]}, TypeError), ({"indices": 5}, TypeError), ({"weights": np.zeros((4, 4))[:, ::2]}, Exception),
+    ({"columns": [(b"x", 8, 0, np.zeros(3, np.int64))]}, ValueError), ({"columns": [(b"x", 99, 0, b"")]}, ValueError),
+    ({"columns": [(b"x", 8)]}, TypeError), ({"columns": [None] * 33}, ValueError), ({}, ValueError),
+])
+def test_the_extension_refuses_what_the_package_would_never_pass(values: dict[Any, Any], error: type[Exception]) -> None:
+    from fullbore import _fullbore
+    with pytest.raises(error):
+        _fullbore._Loader(values, print, None)

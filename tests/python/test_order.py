@@ -113,6 +113,22 @@ def test_loading_a_state_ends_a_running_epoch(tiny: Path) -> None:
         assert next(iter(loader)).sample_keys == second
 
 
+def test_set_epoch_after_load_state_dict_keeps_the_position_in_that_epoch(tiny: Path) -> None:
+    """As training loops do it: load, then set_epoch at the top of every epoch."""
+    with open_loader(tiny, batch_size=10) as loader:
+        loader.set_epoch(2)
+        running = iter(loader)
+        state, rest = [next(running) for _ in range(4)][-1].state, [batch.sample_keys for batch in running]
+    with open_loader(tiny, batch_size=10) as loader:
+        loader.load_state_dict(state)
+        loader.set_epoch(2)
+        assert [batch.sample_keys for batch in loader] == rest
+    with open_loader(tiny, batch_size=10) as loader:
+        loader.load_state_dict(state)
+        loader.set_epoch(3)
+        assert sum(len(batch.sample_keys) for batch in loader) == 103
+
+
 def test_the_same_batches_come_from_any_number_of_threads(photos: Path) -> None:
     transforms = [fb.RandomResizedCrop(24), fb.RandomHorizontalFlip(), fb.ColorJitter(0.3, 0.3, 0.3, 0.1), fb.Normalize.imagenet()]
     seen = []

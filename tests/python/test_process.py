@@ -85,7 +85,7 @@ if pid == 0:
     sys.exit(7)
 del batch
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), sum(1 for _ in running))
-""", photos)
+""", photos, env={"PYTHONWARNINGS": "ignore::DeprecationWarning"})  # 3.12 on warns of every fork beside threads
     assert done.stdout == "7 4\n" and done.stderr == "", done
 
 
@@ -182,6 +182,18 @@ def test_after_ctrl_c_the_same_epoch_can_go_on(photos: Path, run_python: Run) ->
 def test_an_uncaught_ctrl_c_ends_the_program_as_usual(photos: Path, run_python: Run) -> None:
     done = run_python(INTERRUPTED.replace("except KeyboardInterrupt:", "except ZeroDivisionError:"), photos, env=SLOW)
     assert done.returncode == -signal.SIGINT and "KeyboardInterrupt" in done.stderr, done
+
+
+def test_ctrl_c_ends_an_open(photos: Path, run_python: Run) -> None:
+    done = run_python("""
+import os, signal, sys, threading, fullbore as fb
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    fb.Loader(sys.argv[1])  # reads one file to learn the size of images
+except KeyboardInterrupt:
+    print("interrupted")
+""", photos, env=SLOW)
+    assert done.stdout == "interrupted\n" and done.stderr == "", done
 
 
 def test_a_signal_handler_may_ask_for_the_state_and_close(photos: Path, run_python: Run) -> None:

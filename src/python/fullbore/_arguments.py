@@ -63,7 +63,9 @@ def _what(source: Any, labels: Any) -> dict[str, Any]:
             raise UsageError("labels= goes with a list of paths; a folder or manifest has its own",
                              remedy="give the paths as a list, or leave labels= out")
         return {"source": _path("source", source)}
-    if not isinstance(source, Sequence) and not isinstance(source, np.ndarray):
+    if hasattr(source, "tolist"):  # numpy's, pandas'
+        source = source.tolist()
+    if not isinstance(source, Sequence):
         raise _wrong("source", source, "a path or a list of paths")
     paths = [_path("source", path) for path in source]
     if not paths:
