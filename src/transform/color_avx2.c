@@ -37,7 +37,8 @@ void blend_gray_avx2(uint8_t *pixels, size_t n, float factor)
     for (; 3 * i + PIXELS_REACH <= 3 * n; i += PIXELS_BLOCK) {
         __m256i p = pixels_load(pixels + 3 * i);
         __m256 base = _mm256_cvtepi32_ps(pixels_luma(p));
-        __m256i r = blend(base, pixels_channel(p, 0), f), g = blend(base, pixels_channel(p, 1), f), b = blend(base, pixels_channel(p, 2), f);
+        __m256i r = blend(base, pixels_channel(p, 0), f), g = blend(base, pixels_channel(p, 1), f),
+                b = blend(base, pixels_channel(p, 2), f);
         pixels_store(pixels + 3 * i, _mm256_or_si256(r, _mm256_or_si256(_mm256_slli_epi32(g, 8), _mm256_slli_epi32(b, 16))));
     }
     blend_gray_c(pixels + 3 * i, n - i, factor);

@@ -121,15 +121,19 @@ static int random_check(void *params, struct fb_error *e)
 }
 
 static const struct option center_options[] = {
-    {"size", OPTION_NUMBERS, offsetof(struct crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W", "height and width in pixels, or one number for both"},
+    {"size", OPTION_NUMBERS, offsetof(struct crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W",
+     "height and width in pixels, or one number for both"},
     {0},
 };
 
 static const struct option random_options[] = {
-    {"size", OPTION_NUMBERS, offsetof(struct crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W", "height and width in pixels, or one number for both"},
-    {"padding", OPTION_NUMBERS, offsetof(struct crop, padding_text), 0, IMAGE_MAX_SIDE, NULL, "N", "border before cropping: 1, 2 or 4 numbers (left,top,right,bottom); default none"},
+    {"size", OPTION_NUMBERS, offsetof(struct crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W",
+     "height and width in pixels, or one number for both"},
+    {"padding", OPTION_NUMBERS, offsetof(struct crop, padding_text), 0, IMAGE_MAX_SIDE, NULL, "N",
+     "border before cropping: 1, 2 or 4 numbers (left,top,right,bottom); default none"},
     {"pad_if_needed", OPTION_FLAG, offsetof(struct crop, pad_if_needed), 0, 0, NULL, NULL, "pad images smaller than the crop; default 0"},
-    {"fill", OPTION_NUMBERS, offsetof(struct crop, fill_text), 0, 255, NULL, "V", "border colour, 0 to 255, one number or R,G,B; default 0"},
+    {"fill", OPTION_NUMBERS, offsetof(struct crop, fill_text), 0, 255, NULL, "V",
+     "border colour, 0 to 255, one number or R,G,B; default 0"},
     {"padding_mode", OPTION_CHOICE, offsetof(struct crop, mode), 0, 0, border_names, "MODE", "what borders show; default constant"},
     {0},
 };

@@ -88,7 +88,8 @@ static int32_t to_fixed(double w)
 }
 
 /* The weights of one output; w is room for taps doubles. */
-static void weigh(enum resample_kind kind, const struct geometry *g, double center, uint32_t first, uint32_t length, double *w, int32_t *out)
+static void weigh(enum resample_kind kind, const struct geometry *g, double center, uint32_t first, uint32_t length, double *w,
+                  int32_t *out)
 {
     double sum = 0, shrink = 1.0 / g->stretch;
     for (uint32_t i = 0; i < length; i++) {

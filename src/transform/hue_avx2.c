@@ -1,7 +1,7 @@
 /* Turning the hue with AVX2: to HSV in 8 bits, a step around the circle, and back, with the roundings of the C version.
  *
- * Of the three distances to the largest channel one is 0 and one is the whole range, so the hue is a constant plus or minus one quotient; one
- * rounding, as in C, where the sum is made in double precision. What C does in double is done in double here, four lanes at a time.
+ * Of the three distances to the largest channel one is 0 and one is the whole range, so the hue is a constant plus or minus one quotient;
+ * one rounding, as in C, where the sum is made in double precision. What C does in double is done in double here, four lanes at a time.
  */
 #include "transform/color_avx2.h"
 #include "transform/color_c.h"
@@ -110,8 +110,8 @@ static inline __m256i from_hsv(struct hsv c)
 {
     enum { LOW, DOWN, UP, V };
 #define SECTOR(R, G, B) ((R) | (G) << 8 | (B) << 16)
-    const __m256i sectors = _mm256_setr_epi32(SECTOR(V, UP, LOW), SECTOR(DOWN, V, LOW), SECTOR(LOW, V, UP), SECTOR(LOW, DOWN, V), SECTOR(UP, LOW, V),
-                                              SECTOR(V, LOW, DOWN), SECTOR(V, UP, LOW), 0);
+    const __m256i sectors = _mm256_setr_epi32(SECTOR(V, UP, LOW), SECTOR(DOWN, V, LOW), SECTOR(LOW, V, UP), SECTOR(LOW, DOWN, V),
+                                              SECTOR(UP, LOW, V), SECTOR(V, LOW, DOWN), SECTOR(V, UP, LOW), 0);
 #undef SECTOR
     const __m256i first = _mm256_broadcastsi128_si256(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
     struct corners a = corners_of(_mm256_castsi256_si128(c.h), _mm256_castsi256_si128(c.s), _mm256_castsi256_si128(c.v));

@@ -32,7 +32,8 @@ static int set_range(struct jitter *p, int i, struct fb_error *e)
     is_good = is_good && (i == HUE ? low >= -0.5 && high <= 0.5 : low >= 0);
     if (!is_good) {
         error_set(e, FB_E_USAGE, "transform", "color_jitter: %s= is out of range", factor_names[i]);
-        error_remedy(e, i == HUE ? "one number from 0 to 0.5, or low,high within -0.5 and 0.5" : "one number >= 0, or low,high with 0 <= low <= high");
+        error_remedy(e, i == HUE ? "one number from 0 to 0.5, or low,high within -0.5 and 0.5"
+                                 : "one number >= 0, or low,high with 0 <= low <= high");
         return FB_E_USAGE;
     }
     p->low[i] = low;
@@ -48,7 +49,8 @@ static int jitter_check(void *params, struct fb_error *e)
     return 0;
 }
 
-/* Eight numbers, always: three for the order (the fourth is what is left; Fisher-Yates from the front), one unused, four for the factors. */
+/* Eight numbers, always: three for the order (the fourth is what is left; Fisher-Yates from the front), one unused, four for the factors.
+ */
 static int jitter_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
 {
     const struct jitter *p = params;
@@ -135,10 +137,14 @@ static void jitter_apply(const void *params, const struct step_plan *s, struct r
 }
 
 static const struct option jitter_options[] = {
-    {"brightness", OPTION_NUMBERS, offsetof(struct jitter, text[BRIGHTNESS]), -1e6, 1e6, NULL, "B|LOW,HIGH", "B means 1-B,1+B; default not changed"},
-    {"contrast", OPTION_NUMBERS, offsetof(struct jitter, text[CONTRAST]), -1e6, 1e6, NULL, "C|LOW,HIGH", "C means 1-C,1+C; default not changed"},
-    {"saturation", OPTION_NUMBERS, offsetof(struct jitter, text[SATURATION]), -1e6, 1e6, NULL, "S|LOW,HIGH", "S means 1-S,1+S; default not changed"},
-    {"hue", OPTION_NUMBERS, offsetof(struct jitter, text[HUE]), -0.5, 0.5, NULL, "H|LOW,HIGH", "in turns; H means -H,H; default not changed"},
+    {"brightness", OPTION_NUMBERS, offsetof(struct jitter, text[BRIGHTNESS]), -1e6, 1e6, NULL, "B|LOW,HIGH",
+     "B means 1-B,1+B; default not changed"},
+    {"contrast", OPTION_NUMBERS, offsetof(struct jitter, text[CONTRAST]), -1e6, 1e6, NULL, "C|LOW,HIGH",
+     "C means 1-C,1+C; default not changed"},
+    {"saturation", OPTION_NUMBERS, offsetof(struct jitter, text[SATURATION]), -1e6, 1e6, NULL, "S|LOW,HIGH",
+     "S means 1-S,1+S; default not changed"},
+    {"hue", OPTION_NUMBERS, offsetof(struct jitter, text[HUE]), -0.5, 0.5, NULL, "H|LOW,HIGH",
+     "in turns; H means -H,H; default not changed"},
     {0},
 };
 

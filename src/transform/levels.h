@@ -1,8 +1,8 @@
 /* What the 256 values of each channel become: v / 255, minus mean, divided by std, each rounded to float32 as torch does it.
  *
- * The tables are the truth. The same by arithmetic is faster with wide registers: a division by d is x * high + x * low with high + low = 1 / d to
- * 48 bits, one rounding at the end. That is tried against the tables when they are made; should one value differ, is_arithmetic stays
- * false and the tables are used.
+ * The tables are the truth. The same by arithmetic is faster with wide registers: a division by d is x * high + x * low with high + low = 1
+ * / d to 48 bits, one rounding at the end. That is tried against the tables when they are made; should one value differ, is_arithmetic
+ * stays false and the tables are used.
  */
 #ifndef FB_TRANSFORM_LEVELS_H
 #define FB_TRANSFORM_LEVELS_H

@@ -1,4 +1,5 @@
-/* EXIF orientation: the picture as it should be seen, and back to the pixels as they are stored. Equal to Pillow's ImageOps.exif_transpose. */
+/* EXIF orientation: the picture as it should be seen, and back to the pixels as they are stored. Equal to Pillow's ImageOps.exif_transpose.
+ */
 #ifndef FB_TRANSFORM_ORIENT_H
 #define FB_TRANSFORM_ORIENT_H
 

@@ -71,7 +71,8 @@ static void pad_apply(const void *params, const struct step_plan *s, struct regi
 }
 
 static const struct option pad_options[] = {
-    {"padding", OPTION_NUMBERS, offsetof(struct pad, padding_text), 0, IMAGE_MAX_SIDE, NULL, "N", "border in pixels: 1, 2 or 4 numbers (left,top,right,bottom)"},
+    {"padding", OPTION_NUMBERS, offsetof(struct pad, padding_text), 0, IMAGE_MAX_SIDE, NULL, "N",
+     "border in pixels: 1, 2 or 4 numbers (left,top,right,bottom)"},
     {"fill", OPTION_NUMBERS, offsetof(struct pad, fill_text), 0, 255, NULL, "V", "border colour, 0 to 255, one number or R,G,B; default 0"},
     {"padding_mode", OPTION_CHOICE, offsetof(struct pad, mode), 0, 0, border_names, "MODE", "what borders show; default constant"},
     {0},

@@ -45,7 +45,8 @@ static int choose_dtype(struct pipeline *p, enum fb_dtype wish, struct fb_error 
     if (p->dtype == FB_UINT8 && !p->is_normalized)
         return 0;
     const char *name = fb_dtype_name(p->dtype);
-    error_set(e, FB_E_USAGE, "transform", "images cannot be given as %s%s", name ? name : "that type", p->is_normalized ? " after normalize" : "");
+    error_set(e, FB_E_USAGE, "transform", "images cannot be given as %s%s", name ? name : "that type",
+              p->is_normalized ? " after normalize" : "");
     error_remedy(e, "use dtype float32, float16 or bfloat16%s", p->is_normalized ? "" : ", or uint8");
     return FB_E_USAGE;
 }

@@ -8,7 +8,8 @@
 #include "transform/pipeline_own.h"
 #include "transform/transform_list.h"
 
-static int plan_forwards(const struct pipeline *p, const struct rng *rng, struct plan *plan, uint32_t height, uint32_t width, struct fb_error *e)
+static int plan_forwards(const struct pipeline *p, const struct rng *rng, struct plan *plan, uint32_t height, uint32_t width,
+                         struct fb_error *e)
 {
     for (int i = 0; i < p->step_count; i++) {
         const struct step *step = &p->step[i];
@@ -28,8 +29,8 @@ static int check_area(struct region r, const char *what, struct fb_error *e)
 {
     if ((uint64_t)r.height * r.width <= IMAGE_MAX_PIXELS)
         return 0;
-    return error_set(e, FB_E_DATA, "transform", "%s: an image of %u x %u pixels (width x height) is beyond the limit of %llu pixels", what, r.width,
-                     r.height, (unsigned long long)IMAGE_MAX_PIXELS);
+    return error_set(e, FB_E_DATA, "transform", "%s: an image of %u x %u pixels (width x height) is beyond the limit of %llu pixels", what,
+                     r.width, r.height, (unsigned long long)IMAGE_MAX_PIXELS);
 }
 
 static int plan_backwards(const struct pipeline *p, struct plan *plan, struct region *first, struct fb_error *e)

@@ -15,7 +15,8 @@ static size_t rounded(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Pillow 13 filters columns before rows when the height shrinks by more than twice what the width does. Each pass rounds, so the order shows. */
+/* Pillow 13 filters columns before rows when the height shrinks by more than twice what the width does. Each pass rounds, so the order
+ * shows. */
 static bool is_columns_first(const struct resample *r)
 {
     int64_t shorter = (int64_t)r->y.in_size - r->y.out_size, narrower = (int64_t)r->x.in_size - r->x.out_size;

@@ -1,8 +1,8 @@
 /* Antialiased resampling, equal to Pillow's on 8-bit pixels.
  *
- * Two passes of a separable filter, along rows and along columns, each rounding to 8 bits. Weights are made in double precision, normalised, and used as
- * fixed point with 22 fractional bits. Only the outputs asked for are made, from only the inputs they touch; their weights are those of
- * the whole image, so a part is equal to the same part of the whole.
+ * Two passes of a separable filter, along rows and along columns, each rounding to 8 bits. Weights are made in double precision,
+ * normalised, and used as fixed point with 22 fractional bits. Only the outputs asked for are made, from only the inputs they touch; their
+ * weights are those of the whole image, so a part is equal to the same part of the whole.
  */
 #ifndef FB_TRANSFORM_RESAMPLE_H
 #define FB_TRANSFORM_RESAMPLE_H
@@ -27,8 +27,8 @@ struct filter {
     uint32_t *length; /* inputs of each output, 1 <= length <= taps */
     int32_t *weight; /* count x taps */
 
-    /* The same for SIMD. A weight is high * 2^15 + low with 0 <= low < 2^15; the low parts of two neighbours share one word, their high parts
-     * the next. A last weight without neighbour is followed by 0. */
+    /* The same for SIMD. A weight is high * 2^15 + low with 0 <= low < 2^15; the low parts of two neighbours share one word, their high
+     * parts the next. A last weight without neighbour is followed by 0. */
     uint32_t pairs;
     int16_t *pair_weight; /* count x pairs x {low, low, high, high} */
 };

@@ -1,8 +1,8 @@
 /* Resampling with AVX2.
  *
- * The weights have 22 fractional bits, too many for 16-bit multiplication; 32-bit multiplication is slow or wasteful. So a weight is split in
- * two 15-bit parts (see struct filter) and VPMADDWD multiplies two neighbouring inputs by each part and adds them: exact, and put together
- * at the end as high * 2^15 + low, which is the sum that C makes.
+ * The weights have 22 fractional bits, too many for 16-bit multiplication; 32-bit multiplication is slow or wasteful. So a weight is split
+ * in two 15-bit parts (see struct filter) and VPMADDWD multiplies two neighbouring inputs by each part and adds them: exact, and put
+ * together at the end as high * 2^15 + low, which is the sum that C makes.
  *
  * Along columns 32 bytes lie side by side ready to use. Along rows they would have to be picked apart for each pixel; instead 32 rows at a
  * time are transposed, filtered like columns, and transposed back: measured 3.5 times as fast as shuffling three channels of a pixel into
@@ -97,8 +97,8 @@ void resample_columns_avx2(uint8_t *out, const uint8_t *in, size_t in_stride, si
 
 enum { BAND = 32, SIDE = 16, MIN_ROWS = 6 };
 
-/* Both halves: 16 x 16 bytes. Interleaving the first eight registers with the last eight turns the index of a byte by one bit; four times swaps
- * row and column. */
+/* Both halves: 16 x 16 bytes. Interleaving the first eight registers with the last eight turns the index of a byte by one bit; four times
+ * swaps row and column. */
 static ALWAYS_INLINE void transpose(__m256i v[SIDE])
 {
     for (int turn = 0; turn < 4; turn++) {

@@ -36,7 +36,8 @@ static int resize_check(void *params, struct fb_error *e)
     if (!is_shorter_side(p))
         return error_set(e, FB_E_USAGE, "transform", "resize: max_size= belongs to size= with one number (the shorter side)");
     if (p->max_size <= p->height)
-        return error_set(e, FB_E_USAGE, "transform", "resize: max_size=%lld must be larger than size=%u", (long long)p->max_size, p->height);
+        return error_set(e, FB_E_USAGE, "transform", "resize: max_size=%lld must be larger than size=%u", (long long)p->max_size,
+                         p->height);
     return 0;
 }
 
@@ -112,9 +113,11 @@ static void resize_apply(const void *params, const struct step_plan *s, struct r
 }
 
 static const struct option resize_options[] = {
-    {"size", OPTION_NUMBERS, offsetof(struct resize, size_text), 1, IMAGE_MAX_SIDE, NULL, "S|H,W", "the shorter side in pixels, or height and width"},
+    {"size", OPTION_NUMBERS, offsetof(struct resize, size_text), 1, IMAGE_MAX_SIDE, NULL, "S|H,W",
+     "the shorter side in pixels, or height and width"},
     {"max_size", OPTION_INT, offsetof(struct resize, max_size), 1, IMAGE_MAX_SIDE, NULL, "N", "limit for the longer side; default none"},
-    {"interpolation", OPTION_CHOICE, offsetof(struct resize, kind), 0, 0, interpolation_names, "NAME", "filter, antialiased; default bilinear"},
+    {"interpolation", OPTION_CHOICE, offsetof(struct resize, kind), 0, 0, interpolation_names, "NAME",
+     "filter, antialiased; default bilinear"},
     {0},
 };
 

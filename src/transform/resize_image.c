@@ -27,7 +27,8 @@ static void divide_alpha(uint8_t *p, size_t pixels)
         }
 }
 
-static int check(uint32_t height, uint32_t width, int channels, enum fb_filter filter, uint32_t out_height, uint32_t out_width, struct fb_error *e)
+static int check(uint32_t height, uint32_t width, int channels, enum fb_filter filter, uint32_t out_height, uint32_t out_width,
+                 struct fb_error *e)
 {
     if (channels != 1 && channels != 3 && channels != 4)
         return error_set(e, FB_E_USAGE, "transform", "images have 1, 3 or 4 channels, not %d", channels);
@@ -35,8 +36,8 @@ static int check(uint32_t height, uint32_t width, int channels, enum fb_filter f
         return error_set(e, FB_E_USAGE, "transform", "there is no filter %d", (int)filter);
     bool is_good = height && width && out_height && out_width && (uint64_t)height * width <= IMAGE_MAX_PIXELS;
     if (!is_good || (uint64_t)out_height * out_width > IMAGE_MAX_PIXELS || (uint64_t)out_width * height > IMAGE_MAX_PIXELS * 16)
-        return error_set(e, FB_E_USAGE, "transform", "cannot resize %u x %u pixels (width x height) to %u x %u: each must have 1 to %llu", width,
-                         height, out_width, out_height, (unsigned long long)IMAGE_MAX_PIXELS);
+        return error_set(e, FB_E_USAGE, "transform", "cannot resize %u x %u pixels (width x height) to %u x %u: each must have 1 to %llu",
+                         width, height, out_width, out_height, (unsigned long long)IMAGE_MAX_PIXELS);
     return 0;
 }
 

@@ -135,10 +135,14 @@ static void resized_crop_apply(const void *params, const struct step_plan *s, st
 }
 
 static const struct option resized_crop_options[] = {
-    {"size", OPTION_NUMBERS, offsetof(struct resized_crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W", "height and width of the result in pixels, or one number for both"},
-    {"scale", OPTION_NUMBERS, offsetof(struct resized_crop, scale), 1e-6, 1e6, NULL, "LOW,HIGH", "share of the image's area, drawn evenly; default 0.08,1"},
-    {"ratio", OPTION_NUMBERS, offsetof(struct resized_crop, ratio), 1e-6, 1e6, NULL, "LOW,HIGH", "width / height, its logarithm drawn evenly; default 3/4,4/3"},
-    {"interpolation", OPTION_CHOICE, offsetof(struct resized_crop, kind), 0, 0, interpolation_names, "NAME", "filter, antialiased; default bilinear"},
+    {"size", OPTION_NUMBERS, offsetof(struct resized_crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W",
+     "height and width of the result in pixels, or one number for both"},
+    {"scale", OPTION_NUMBERS, offsetof(struct resized_crop, scale), 1e-6, 1e6, NULL, "LOW,HIGH",
+     "share of the image's area, drawn evenly; default 0.08,1"},
+    {"ratio", OPTION_NUMBERS, offsetof(struct resized_crop, ratio), 1e-6, 1e6, NULL, "LOW,HIGH",
+     "width / height, its logarithm drawn evenly; default 3/4,4/3"},
+    {"interpolation", OPTION_CHOICE, offsetof(struct resized_crop, kind), 0, 0, interpolation_names, "NAME",
+     "filter, antialiased; default bilinear"},
     {0},
 };
 

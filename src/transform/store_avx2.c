@@ -1,9 +1,9 @@
 /* Pixels into their final type and layout with AVX2.
  *
  * Eight pixels (24 bytes) at a time: a shuffle picks one channel and widens it to 32 bits. Each channel has only 256 values, but looking
- * eight of them up costs more than computing them. Measured for 224 x 224 pixels to float32 planes on a Zen 4: 46 us by table, 53 by gather, 31
- * by two divisions, 17.5 by two-part multiplications (see levels.h), which were tried against the tables when those were made. Where they
- * were not equal the tables are used. Streaming stores took more than twice as long as plain ones.
+ * eight of them up costs more than computing them. Measured for 224 x 224 pixels to float32 planes on a Zen 4: 46 us by table, 53 by
+ * gather, 31 by two divisions, 17.5 by two-part multiplications (see levels.h), which were tried against the tables when those were made.
+ * Where they were not equal the tables are used. Streaming stores took more than twice as long as plain ones.
  */
 #include "transform/store_avx2.h"
 
@@ -95,7 +95,7 @@ static inline __m256i swapped_if(__m256i pixels, bool mirrored)
             put_##SUFFIX(out[c] + at, level(_mm256_shuffle_epi8(pixels, p->shuffle[c]), &p->scale[c]));                                    \
     }                                                                                                                                      \
     static inline __attribute__((always_inline)) void row_##SUFFIX(TYPE *const out[3], const uint8_t *in, uint32_t n, bool mirrored,       \
-                                                                  const struct levels *l)                                                 \
+                                                                  const struct levels *l)                                                  \
     {                                                                                                                                      \
         const struct planes p = planes_of(l, mirrored);                                                                                    \
         uint32_t i = 0;                                                                                                                    \
@@ -129,7 +129,7 @@ DEFINE_PLANES(bf16, uint16_t)
         const struct scale scale[3] = {scale_of(l, 0, 1, 2, 0, 1, 2, 0, 1), scale_of(l, 2, 0, 1, 2, 0, 1, 2, 0),                           \
                                        scale_of(l, 1, 2, 0, 1, 2, 0, 1, 2)};                                                               \
         uint32_t i = 0;                                                                                                                    \
-        for (; l->is_arithmetic && i + PIXELS_BLOCK <= n; i += PIXELS_BLOCK)                                                                             \
+        for (; l->is_arithmetic && i + PIXELS_BLOCK <= n; i += PIXELS_BLOCK)                                                               \
             for (int k = 0; k < 3; k++) {                                                                                                  \
                 size_t at = 3 * (size_t)i + 8 * (size_t)k;                                                                                 \
                 put_##SUFFIX(out + at, level(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(in + at))), &scale[k]));                  \
@@ -194,7 +194,8 @@ void planes_u8_avx2(uint8_t *const out[3], const uint8_t *in, uint32_t n, bool m
     uint32_t i = 0;
     for (; i + 16 <= n; i += 16) {
         const uint8_t *p = in + 3 * (size_t)i;
-        __m128i a = _mm_loadu_si128((const void *)p), b = _mm_loadu_si128((const void *)(p + 16)), d = _mm_loadu_si128((const void *)(p + 32));
+        __m128i a = _mm_loadu_si128((const void *)p), b = _mm_loadu_si128((const void *)(p + 16)),
+                d = _mm_loadu_si128((const void *)(p + 32));
         for (int c = 0; c < 3; c++) {
             __m128i v = _mm_or_si128(_mm_shuffle_epi8(a, shuffle[c][0]), _mm_shuffle_epi8(b, shuffle[c][1]));
             v = _mm_or_si128(v, _mm_shuffle_epi8(d, shuffle[c][2]));

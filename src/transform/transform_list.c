@@ -49,7 +49,8 @@ static int smallest(int a, int b, int c)
     return m < c ? m : c;
 }
 
-/* How far `a` is from the known name `b`, one row at a time: a letter left out costs 1, a needless one 2 and a wrong one 3: people shorten. */
+/* How far `a` is from the known name `b`, one row at a time: a letter left out costs 1, a needless one 2 and a wrong one 3: people shorten.
+ */
 static int edits(const char *a, const char *b)
 {
     int row[NAME_MAX_LENGTH + 1], n = (int)strnlen(b, NAME_MAX_LENGTH);

@@ -203,7 +203,8 @@ static void colours_are_changed_as_in_c(void **state)
         uint32_t n = some_width();
         uint8_t *in = random_bytes(3 * (size_t)n), base = (uint8_t)below(256), shift = (uint8_t)below(256);
         float factor = (float[]){0, 1, (float)rng_double(&random_numbers), (float)(rng_double(&random_numbers) * 5)}[below(4)];
-        struct pair a = copies(in, 3 * (size_t)n), b = copies(in, 3 * (size_t)n), c = copies(in, 3 * (size_t)n), d = copies(in, 3 * (size_t)n);
+        struct pair a = copies(in, 3 * (size_t)n), b = copies(in, 3 * (size_t)n), c = copies(in, 3 * (size_t)n),
+                    d = copies(in, 3 * (size_t)n);
         kernels_c.blend_constant(a.a, 3 * (size_t)n, base, factor);
         k->blend_constant(a.b, 3 * (size_t)n, base, factor);
         kernels_c.blend_gray(b.a, n, factor);
@@ -295,7 +296,8 @@ static void bench_columns(const struct kernels *k)
     static void bench_pixels_##SUFFIX(const struct kernels *k)                                                                             \
     {                                                                                                                                      \
         for (size_t y = 0; y < BENCH_OUT; y++)                                                                                             \
-            k->pixels_##SUFFIX((TYPE *)(void *)bench_out + y * BENCH_OUT * 3, bench_in + y * BENCH_OUT * 3, BENCH_OUT, y & 1, &bench_levels); \
+            k->pixels_##SUFFIX((TYPE *)(void *)bench_out + y * BENCH_OUT * 3, bench_in + y * BENCH_OUT * 3, BENCH_OUT, y & 1,              \
+                               &bench_levels);                                                                                             \
     }
 
 DEFINE_BENCH_STORE(f32, float)
@@ -361,10 +363,21 @@ static int bench(const struct kernels *simd)
         const char *name;
         void (*run)(const struct kernels *);
     } all[] = {
-        {"rows 288x288 -> 224x288", bench_rows}, {"columns 224x288 -> 224x224", bench_columns}, {"planes_u8", bench_planes_u8},
-        {"planes_f32", bench_planes_f32}, {"planes_f16", bench_planes_f16}, {"planes_bf16", bench_planes_bf16}, {"pixels_f32", bench_pixels_f32},
-        {"pixels_f16", bench_pixels_f16}, {"pixels_bf16", bench_pixels_bf16}, {"mirror", bench_mirror}, {"blend_constant", bench_blend_constant},
-        {"blend_gray", bench_blend_gray}, {"gray", bench_gray}, {"gray_sum", bench_gray_sum}, {"shift_hue", bench_shift_hue},
+        {"rows 288x288 -> 224x288", bench_rows},
+        {"columns 224x288 -> 224x224", bench_columns},
+        {"planes_u8", bench_planes_u8},
+        {"planes_f32", bench_planes_f32},
+        {"planes_f16", bench_planes_f16},
+        {"planes_bf16", bench_planes_bf16},
+        {"pixels_f32", bench_pixels_f32},
+        {"pixels_f16", bench_pixels_f16},
+        {"pixels_bf16", bench_pixels_bf16},
+        {"mirror", bench_mirror},
+        {"blend_constant", bench_blend_constant},
+        {"blend_gray", bench_blend_gray},
+        {"gray", bench_gray},
+        {"gray_sum", bench_gray_sum},
+        {"shift_hue", bench_shift_hue},
     };
     struct axis axis = {BENCH_IN, BENCH_OUT, 0, BENCH_IN, 0, BENCH_OUT};
     void *x = filter_memory(RESAMPLE_BILINEAR, &axis, &bench_x), *y = filter_memory(RESAMPLE_BILINEAR, &axis, &bench_y);

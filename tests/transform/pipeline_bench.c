@@ -12,7 +12,8 @@
 
 enum { IMAGES = 512, PLACES = 64, ROUNDS = 5 };
 
-static const char default_spec[] = "random_resized_crop size=224; random_horizontal_flip; normalize mean=0.485,0.456,0.406 std=0.229,0.224,0.225";
+static const char default_spec[] =
+    "random_resized_crop size=224; random_horizontal_flip; normalize mean=0.485,0.456,0.406 std=0.229,0.224,0.225";
 
 /* A picture with structure and noise, so that clamping and branches see what they see in life. */
 static uint8_t *make_source(uint32_t height, uint32_t width)
@@ -35,7 +36,8 @@ int main(int argc, char **argv)
     const char *spec = argc > 1 ? argv[1] : default_spec;
     enum fb_dtype dtype = argc > 2 ? fb_dtype_from_name(argv[2]) : 0;
     enum fb_layout layout = argc > 3 && strcmp(argv[3], "NHWC") == 0 ? FB_NHWC : FB_NCHW;
-    struct image_header h = {.height = argc > 5 ? (uint32_t)atoi(argv[4]) : 400, .width = argc > 5 ? (uint32_t)atoi(argv[5]) : 470, .orientation = 1};
+    struct image_header h = {
+        .height = argc > 5 ? (uint32_t)atoi(argv[4]) : 400, .width = argc > 5 ? (uint32_t)atoi(argv[5]) : 470, .orientation = 1};
     struct fb_error e = {0};
     struct pipeline *p;
     uint32_t height, width;
@@ -44,7 +46,8 @@ int main(int argc, char **argv)
         return 2;
     }
     size_t place_bytes = (size_t)height * width * 3 * fb_dtype_size(pipeline_dtype(p));
-    uint8_t *slot = memory_map(place_bytes * PLACES), *source = make_source(h.height, h.width), *work = malloc((size_t)h.height * h.width * 3);
+    uint8_t *slot = memory_map(place_bytes * PLACES), *source = make_source(h.height, h.width),
+            *work = malloc((size_t)h.height * h.width * 3);
     memset(slot, 1, place_bytes * PLACES);
     struct scratch scratch = {0};
     static struct plan plans[IMAGES];
@@ -70,7 +73,8 @@ int main(int argc, char **argv)
     }
     qsort(run_us, ROUNDS, sizeof(double), compare);
     qsort(plan_us, ROUNDS, sizeof(double), compare);
-    printf("%s kernels: plan %.2f us, run %.1f us per image (median of %d x %d)\n", kernels()->name, plan_us[ROUNDS / 2], run_us[ROUNDS / 2], ROUNDS, IMAGES);
+    printf("%s kernels: plan %.2f us, run %.1f us per image (median of %d x %d)\n", kernels()->name, plan_us[ROUNDS / 2],
+           run_us[ROUNDS / 2], ROUNDS, IMAGES);
     pipeline_close(p);
     scratch_free(&scratch);
     memory_unmap(slot, place_bytes * PLACES);

@@ -64,7 +64,8 @@ static bool plan_some(const struct pipeline *p, const struct image_header *h, ui
 
 static bool is_inside(const struct region *r, uint32_t height, uint32_t width)
 {
-    return r->height > 0 && r->width > 0 && r->top < height && r->left < width && r->height <= height - r->top && r->width <= width - r->left;
+    return r->height > 0 && r->width > 0 && r->top < height && r->left < width && r->height <= height - r->top &&
+           r->width <= width - r->left;
 }
 
 static void regions_are_inside_the_image(void **state)
@@ -122,7 +123,8 @@ static uint8_t *run_whole(const struct pipeline *p, const struct plan *plan, con
         struct image image = {now + ((size_t)s.need.top * width + s.need.left) * 3, (size_t)width * 3, s.need.width, s.need.height};
         bool is_in_place = true;
         size_t work = step->ops->memory ? step->ops->memory(step->params, &s, out, &is_in_place) : 0;
-        struct step_memory m = {malloc((size_t)out.height * out.width * 3), (size_t)out.width * 3, aligned_alloc(64, (work + 127) & ~(size_t)63)};
+        struct step_memory m = {malloc((size_t)out.height * out.width * 3), (size_t)out.width * 3,
+                                aligned_alloc(64, (work + 127) & ~(size_t)63)};
         if (!(step->ops->is_idle && step->ops->is_idle(step->params, &s, out)))
             step->ops->apply(step->params, &s, out, &image, &m);
         uint8_t *next = malloc((size_t)out.height * out.width * 3);
@@ -157,7 +159,8 @@ static void running_on_what_is_needed_equals_running_on_everything(void **state)
             uint8_t *part = run(p, &plan, pixels, &part_bytes), *whole = run_whole(p, &plan, pixels, &whole_bytes);
             assert_int_equal(part_bytes, whole_bytes);
             if (memcmp(part, whole, part_bytes) != 0)
-                fail_msg("'%s' position %llu, %u x %u: the part differs from the whole", specs[s], (unsigned long long)i, h.width, h.height);
+                fail_msg("'%s' position %llu, %u x %u: the part differs from the whole", specs[s], (unsigned long long)i, h.width,
+                         h.height);
             compared++;
             free(part);
             free(whole);
@@ -306,7 +309,8 @@ static void draws_are_told_as_json(void **state)
     d.hue = -0.25f;
     d.brightness = 1.5f;
     n = pipeline_draw_json(&d, out, sizeof(out));
-    assert_string_equal(out, "{\"top\":1,\"left\":2,\"height\":3,\"width\":4,\"hflip\":true,\"vflip\":false,\"jitter\":[[\"hue\",-0.25],[\"brightness\",1.5]],\"gray\":false}");
+    assert_string_equal(out, "{\"top\":1,\"left\":2,\"height\":3,\"width\":4,\"hflip\":true,\"vflip\":false,\"jitter\":[[\"hue\",-0.25],["
+                             "\"brightness\",1.5]],\"gray\":false}");
     char cut[10];
     assert_int_equal(pipeline_draw_json(&d, cut, sizeof(cut)), n);
     assert_string_equal(cut, "{\"top\":1,");
@@ -324,7 +328,9 @@ static void draws_are_the_same_for_ever(void **state)
     assert_true(first == rng_u64(&again));
     assert_true(first != rng_u64(&other));
     assert_true(fixed_exp(0) == 1 && fixed_log(1) == 0);
-    struct pipeline *p = opened("random_resized_crop size=224; random_horizontal_flip; color_jitter brightness=0.4 contrast=0.4 saturation=0.4 hue=0.1", FB_NCHW, false);
+    struct pipeline *p =
+        opened("random_resized_crop size=224; random_horizontal_flip; color_jitter brightness=0.4 contrast=0.4 saturation=0.4 hue=0.1",
+               FB_NCHW, false);
     struct image_header h = {470, 400, 1};
     struct checksum *sum = checksum_open();
     for (uint64_t i = 0; i < 1000; i++) {

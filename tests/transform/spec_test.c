@@ -174,8 +174,9 @@ static void every_transform_describes_its_options(void **state)
 static void any_bytes_are_parsed_or_refused(void **state)
 {
     (void)state;
-    static const char *const words[] = {"resize", "size=", "224", ",", ";", " ", "=", "normalize", "mean=0,0,0", "std=1,1,1", "pad", "padding=", "-", "1e9", "\xff", "p=",
-                                        "digest", "color_jitter", "hue=0.1", "random_crop", "fill=1,2,3", "nan", "inf", "0x10", "\t"};
+    static const char *const words[] = {"resize",    "size=",       "224",        ",",   ";",   " ",    "=",  "normalize", "mean=0,0,0",
+                                        "std=1,1,1", "pad",         "padding=",   "-",   "1e9", "\xff", "p=", "digest",    "color_jitter",
+                                        "hue=0.1",   "random_crop", "fill=1,2,3", "nan", "inf", "0x10", "\t"};
     struct rng r = rng_stream(RNG_TRANSFORM, 5, 0, 0, 0);
     for (int i = 0; i < 20000; i++) {
         char spec[256] = "";

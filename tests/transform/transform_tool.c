@@ -72,9 +72,9 @@ static void describe(struct text *t, const struct plan *plan, bool is_identity)
     for (int i = 0; i < PIPELINE_MAX_STEPS; i++)
         for (int k = 0; k < 8; k++)
             text_printf(t, "%s%s%.17g%s", i && !k ? "," : "", k ? "," : "[", plan->step[i].value[k], k == 7 ? "]" : "");
-    text_printf(t, "],\"draw\":%s,\"out\":[%u,%u],\"region\":[%u,%u,%u,%u],\"scratch_bytes\":%zu,\"is_identity\":%s}", draw, plan->out_height,
-                plan->out_width, plan->region.top, plan->region.left, plan->region.height, plan->region.width, plan->scratch_bytes,
-                is_identity ? "true" : "false");
+    text_printf(t, "],\"draw\":%s,\"out\":[%u,%u],\"region\":[%u,%u,%u,%u],\"scratch_bytes\":%zu,\"is_identity\":%s}", draw,
+                plan->out_height, plan->out_width, plan->region.top, plan->region.left, plan->region.height, plan->region.width,
+                plan->scratch_bytes, is_identity ? "true" : "false");
 }
 
 static void run_planned(const struct pipeline *p, const struct plan *plan, const uint8_t *pixels, struct answer *a)
@@ -99,8 +99,8 @@ static void run(const char *line)
     uint64_t seed, position;
     uint32_t height, width;
     size_t spec_bytes;
-    if (sscanf(line, "run %15s %15s %d %" SCNu64 " %" SCNu64 " %d %u %u %zu", dtype, layout, &exif, &seed, &position, &orientation, &height, &width,
-               &spec_bytes) != 9)
+    if (sscanf(line, "run %15s %15s %d %" SCNu64 " %" SCNu64 " %d %u %u %zu", dtype, layout, &exif, &seed, &position, &orientation, &height,
+               &width, &spec_bytes) != 9)
         exit(2);
     char *spec = take_text(spec_bytes);
     uint8_t *pixels = take((size_t)height * width * 3);
@@ -137,8 +137,10 @@ enum { DRAW_NUMBERS = 15 };
 
 static void put_draw(double *to, const struct draw *d)
 {
-    const double n[DRAW_NUMBERS] = {d->crop.top,   d->crop.left, d->crop.height, d->crop.width,      d->hflip,           d->vflip,           d->gray,           d->brightness,
-                                    d->contrast, d->saturation, d->hue,         d->jitter_order[0], d->jitter_order[1], d->jitter_order[2], d->jitter_order[3]};
+    const double n[DRAW_NUMBERS] = {
+        d->crop.top,       d->crop.left, d->crop.height, d->crop.width, d->hflip,           d->vflip,           d->gray,
+        d->brightness,     d->contrast,  d->saturation,  d->hue,        d->jitter_order[0], d->jitter_order[1], d->jitter_order[2],
+        d->jitter_order[3]};
     memcpy(to, n, sizeof(n));
 }
 
