@@ -1,7 +1,7 @@
 """Pixels against Pillow, numbers against torch: the same drawn parameters must give the same bytes.
 
-torchvision's rules (sizes, rounding, order of operations on Pillow images) are written out here with Pillow calls. FB_TRANSFORM_CASES raises
-the number of random cases; FULLBORE_SIMD=c tests the plain C kernels.
+torchvision's rules (sizes, rounding, order of operations on Pillow images) are written out here with Pillow calls. FB_TRANSFORM_CASES
+raises the number of random cases; FULLBORE_SIMD=c tests the plain C kernels.
 """
 import math
 import os
