@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +81,8 @@ static int find_or_scan(struct dataset_job *job, const struct dataset_ops *ops, 
         rc = scan_now(job, ops, &d->catalog, e);
     if (rc == 0 && d->is_fresh && path)
         keep_store(job, path, &d->catalog);
+    if (path && asprintf(&d->learnt_dir, "%.*s.learnt", (int)(strlen(path) - strlen(".catalog")), path) < 0)
+        d->learnt_dir = NULL;
     free(path);
     return rc;
 }
@@ -116,5 +119,6 @@ void dataset_close(struct dataset *d)
     if (d->root_fd >= 0)
         close(d->root_fd);
     free(d->root);
+    free(d->learnt_dir);
     *d = (struct dataset){.root_fd = -1};
 }

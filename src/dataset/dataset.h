@@ -27,6 +27,7 @@ struct dataset {
     int root_fd;                    /* directory that object paths are relative to; AT_FDCWD never */
     char *root;                     /* its path, for messages */
     const char *kind;               /* "folder", "glob", "manifest", "list" */
+    char *learnt_dir;               /* where what is learnt of its samples is kept, beside the catalog; NULL: nowhere */
     bool is_fresh;                  /* scanned now, not found in the cache */
 };
 

@@ -156,6 +156,7 @@ static void ease(struct crew *c, struct worker *w)
     scratch_free(&w->bytes);
     scratch_free(&w->pixels);
     scratch_free(&w->work);
+    scratch_free(&w->known);
     scratch_free(&w->codec.scratch);
 }
 
@@ -202,6 +203,7 @@ static void *worker_main(void *arg)
     scratch_free(&w->bytes);
     scratch_free(&w->pixels);
     scratch_free(&w->work);
+    scratch_free(&w->known);
     codec_state_free(&w->codec);
     return NULL;
 }
@@ -212,7 +214,7 @@ static int start_worker(struct crew *c, int index, struct fb_error *e)
     if (!w)
         return error_set_errno(e, "feed", ENOMEM, "make worker %d", index);
     w->index = (uint32_t)index;
-    w->bytes.budget = w->pixels.budget = w->work.budget = &the_budget;
+    w->bytes.budget = w->pixels.budget = w->work.budget = w->known.budget = &the_budget;
     codec_state_init(&w->codec, &the_budget);
     char name[16];
     snprintf(name, sizeof(name), "fb-w%d", index);

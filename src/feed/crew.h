@@ -18,6 +18,7 @@ struct worker {
     struct scratch bytes;   /* a file the worker reads by itself */
     struct scratch pixels;  /* the decoded region */
     struct scratch work;    /* the transforms' */
+    struct scratch known;   /* what was learnt of the sample before */
 };
 
 /* Adds a feed: starts what is not running. threads, memory: 0 keeps what the process has (or its default). */

@@ -23,6 +23,8 @@
 #include "feed/reads.h"
 #include "io/io.h"
 #include "meter/meter.h"
+#include "model/codec_ops.h"
+#include "model/learnt.h"
 #include "order/alias.h"
 #include "order/order.h"
 #include "order/ranks.h"
@@ -83,6 +85,7 @@ struct feed {
     int class_field; /* slot field that holds class labels to renumber, or -1 */
     struct io *io;
     struct budget *budget;
+    struct learnt *learnt; /* NULL: nothing is kept */
     uint64_t opened_ns;
 
     /* set by feed_resolve, before the first epoch; constant afterwards */
@@ -146,6 +149,7 @@ struct feed {
     struct meter meter;
     struct histogram wait_histogram, load_histogram;
     _Atomic uint64_t exposed_wait_ns, consumed_ns, batches, samples, bad, changed, cached_reads, io_reads;
+    _Atomic uint64_t decoded[CODEC_WAYS]; /* regions, by the way they took */
     _Atomic uint64_t first_batch_ns; /* from open to the first batch returned */
     uint64_t last_return_ns;
     pthread_mutex_t bad_lock;

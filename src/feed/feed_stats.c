@@ -56,6 +56,19 @@ static void put_stages(struct text *t, struct feed *f)
     text_printf(t, "]");
 }
 
+static void put_decoded(struct text *t, struct feed *f)
+{
+    struct learnt_figures l = {0};
+    if (f->learnt)
+        learnt_read_figures(f->learnt, &l);
+    text_printf(t, ",\"regions\":{\"by_checkpoints\":%llu,\"plainly\":%llu,\"by_fallback\":%llu}",
+                (unsigned long long)get(&f->decoded[CODEC_BY_RECORD]), (unsigned long long)get(&f->decoded[CODEC_PLAIN]),
+                (unsigned long long)get(&f->decoded[CODEC_FALLBACK]));
+    text_printf(t, ",\"learnt\":{\"records\":%llu,\"bytes\":%llu,\"found\":%llu,\"missed\":%llu,\"stale\":%llu,\"written\":%llu}",
+                (unsigned long long)l.records, (unsigned long long)l.bytes, (unsigned long long)l.found, (unsigned long long)l.missed,
+                (unsigned long long)l.stale, (unsigned long long)l.written);
+}
+
 static void put_bad(struct text *t, struct feed *f)
 {
     text_printf(t, ",\"bad\":%llu,\"bad_samples\":[", (unsigned long long)get(&f->bad));
@@ -98,6 +111,7 @@ int feed_stats_json(struct feed *f, char *out, size_t out_size)
     put_budget(&t, f->budget);
     put_io(&t, f);
     put_stages(&t, f);
+    put_decoded(&t, f);
     put_bad(&t, f);
     text_printf(&t, "}");
     int length = t.failed ? snprintf(out, out_size, "{}") : snprintf(out, out_size, "%s", t.data);

@@ -236,6 +236,23 @@ static int check_size(const struct feed *f, const struct plan *plan, struct fb_e
     return FB_E_DATA;
 }
 
+/* Decodes with what is known of the file, and keeps what this decode found out. */
+static int decode(struct worker *w, struct feed *f, struct load *l, const struct codec_ops *codec, const uint8_t *bytes, size_t n,
+                  const struct plan *plan, const struct image *out, struct fb_error *e)
+{
+    struct codec_state *s = &w->codec;
+    struct learnt_identity id = {n, l->request.object_mtime_ns ? l->request.object_mtime_ns : l->where.mtime_ns};
+    uint64_t key = f->learnt ? learnt_key(l->where.key) : 0;
+    s->known_bytes = f->learnt ? learnt_get(f->learnt, key, &id, &w->known) : 0;
+    s->known = s->known_bytes ? w->known.data : NULL;
+    s->wants_record = f->learnt != NULL;
+    FB_TRY(codec_decode(s, codec, bytes, n, &plan->header, &plan->region, out, e));
+    meter_add(&f->decoded[s->way], 1);
+    if (f->learnt && s->record_bytes)
+        learnt_put(f->learnt, key, &id, s->record.data, s->record_bytes);
+    return 0;
+}
+
 static int decode_and_transform(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
 {
     struct slot *s = l->slot;
@@ -254,7 +271,7 @@ static int decode_and_transform(struct worker *w, struct feed *f, struct load *l
     region.data = is_direct ? out.data : worker_memory(f, &w->pixels, region.stride * region.height, e);
     if (!region.data)
         return e->code;
-    FB_TRY(codec_decode(&w->codec, codec, bytes, n, &h, &plan.region, &region, e));
+    FB_TRY(decode(w, f, l, codec, bytes, n, &plan, &region, e));
     uint64_t t1 = clock_now_ns();
     meter_work(&f->meter, w->index, STAGE_DECODE, t1 - t0, 1, region.stride * region.height);
     if (!is_direct) {

@@ -228,6 +228,8 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     FB_TRY(crew_join(f, o->threads, o->memory, e));
     f->has_joined = true;
     f->reads.budget = f->budget;
+    if (f->dataset.learnt_dir)
+        learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
     FB_TRY(io_open(&f->io, o->io, IO_DEPTH, &f->log, e));
     FB_TRY(open_pipeline(f, o, e));
     return check_memory(f, e);
@@ -315,6 +317,8 @@ void feed_close(struct feed *f)
     f->redo = NULL;
     pthread_mutex_unlock(&f->lock);
     drop_ready(f, redo);
-    if (!is_stuck) /* otherwise someone may still write to it: left behind for ever */
-        feed_unref(f);
+    if (is_stuck)
+        return; /* someone may still write to it: left behind for ever */
+    learnt_close(f->learnt); /* now, not with the last batch kept: another process may want to merge */
+    feed_unref(f);
 }

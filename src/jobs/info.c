@@ -72,7 +72,7 @@ static void look_at_headers(const struct dataset *d, struct info *i, uint8_t *bu
         if (catalog_sample(d->catalog, k, &s, &e) < 0)
             return;
         i->looked++;
-        if (read_head(d, &s, buffer, &n, &e) < 0 || codec_header(buffer, n, &h, &codec, &e) < 0) {
+        if (read_head(d, &s, buffer, &n, &e) < 0 || codec_header_part(buffer, n, &h, &codec, &e) < 0) {
             note_damaged(i, s.key, &e);
             continue;
         }
@@ -148,7 +148,7 @@ static int describe(const struct dataset *d, struct info *i, struct fb_error *e)
     i->samples = catalog_count(d->catalog);
     i->fingerprint = catalog_fingerprint(d->catalog);
     i->is_fresh = d->is_fresh;
-    const char *left_out = catalog_note(d->catalog, "left_out");
+    const char *left_out = catalog_note(d->catalog, "left out");
     i->left_out = left_out && left_out[0] ? strdup(left_out) : NULL;
     list_fields(d, i);
     FB_TRY(sum_sizes(d, i, e));

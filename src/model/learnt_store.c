@@ -1,0 +1,265 @@
+/* The store at work: find, append. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "model/learnt_format.h"
+
+enum { MOST_SEGMENTS = 1024 };
+
+struct learnt {
+    struct log log;
+    int dir_fd;
+    pthread_mutex_t lock;
+    /* under lock */
+    struct learnt_merged merged;
+    struct learnt_table table;       /* of the segments */
+    int segment[MOST_SEGMENTS];      /* their descriptors; the own one among them */
+    uint32_t segments;
+    int own, own_index;              /* segment number of ours, -1: none yet; descriptor of its .idx */
+    uint64_t own_end;
+    bool is_readonly;
+    char *line;                      /* a record being put together */
+    size_t line_capacity;
+    struct learnt_figures figures;
+};
+
+/* ---- reading other processes' segments ---- */
+
+/* Takes in what an index names; entries are claims, verified when a record is read. */
+static void read_index(struct learnt *l, int fd, uint32_t segment)
+{
+    struct learnt_entry entry[512];
+    ssize_t got;
+    for (off_t at = 0; (got = pread(fd, entry, sizeof(entry), at)) >= (ssize_t)sizeof(entry[0]); ) {
+        size_t count = (size_t)got / sizeof(entry[0]);
+        for (size_t i = 0; i < count; i++)
+            if (entry[i].key)
+                learnt_table_set(&l->table, entry[i].key, segment, entry[i].offset);
+        at += (off_t)(count * sizeof(entry[0]));
+    }
+}
+
+static void open_segment(struct learnt *l, const char *name)
+{
+    char index_name[300];
+    size_t stem = strlen(name) - 4;
+    struct stat st;
+    snprintf(index_name, sizeof(index_name), "%.*s.idx", (int)stem, name);
+    int fd = openat(l->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int index = openat(l->dir_fd, index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && index >= 0 && l->segments < MOST_SEGMENTS - 1) {
+        l->segment[l->segments] = fd;
+        read_index(l, index, l->segments++);
+        l->figures.bytes += fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+        fd = -1;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (index >= 0)
+        close(index);
+}
+
+static void open_segments(struct learnt *l)
+{
+    int fd = openat(l->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d));) {
+        size_t n = strlen(e->d_name);
+        if (n > 8 && n < 256 && strncmp(e->d_name, "seg-", 4) == 0 && strcmp(e->d_name + n - 4, ".rec") == 0)
+            open_segment(l, e->d_name);
+    }
+    closedir(d);
+}
+
+static int make_dirs(const char *dir)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof(path), "%s", dir);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return -1;
+    for (char *p = path + 1; *p; p++)
+        if (*p == '/') {
+            *p = 0;
+            mkdir(path, 0700);
+            *p = '/';
+        }
+    return mkdir(path, 0700);
+}
+
+void learnt_open(struct learnt **out, const char *dir, struct budget *budget, const struct log *log)
+{
+    *out = NULL;
+    struct learnt *l = calloc(1, sizeof(*l));
+    if (!l)
+        return;
+    make_dirs(dir);
+    l->log = *log;
+    l->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (l->dir_fd < 0) {
+        char path[512];
+        log_line(log, LOG_INFO, "nothing learnt is kept: %s cannot be used", text_escape(dir, path, sizeof(path)));
+        free(l);
+        return;
+    }
+    pthread_mutex_init(&l->lock, NULL);
+    l->table.budget = budget;
+    l->own = l->own_index = -1;
+    learnt_merged_open(&l->merged, l->dir_fd);
+    l->figures.bytes = l->merged.bytes;
+    open_segments(l);
+    *out = l;
+}
+
+void learnt_close(struct learnt *l)
+{
+    if (!l)
+        return;
+    for (uint32_t i = 0; i < l->segments; i++)
+        close(l->segment[i]);
+    if (l->own_index >= 0)
+        close(l->own_index);
+    close(l->dir_fd);
+    learnt_merged_close(&l->merged);
+    learnt_table_free(&l->table);
+    pthread_mutex_destroy(&l->lock);
+    free(l->line);
+    free(l);
+}
+
+/* ---- get ---- */
+
+/* Where to look: a segment's record is newer than the merged one. */
+static bool find(struct learnt *l, uint64_t key, bool from_merged, int *fd, uint64_t *offset)
+{
+    const struct learnt_spot *s = from_merged ? NULL : learnt_table_find(&l->table, key);
+    if (from_merged) {
+        *fd = l->merged.fd;
+        *offset = l->merged.fd >= 0 ? learnt_merged_find(&l->merged, key) : 0;
+        return *offset != 0;
+    }
+    if (!s)
+        return false;
+    *fd = l->segment[s->segment];
+    *offset = s->offset;
+    return true;
+}
+
+size_t learnt_get(struct learnt *l, uint64_t key, const struct learnt_identity *id, struct scratch *out)
+{
+    bool is_stale = false;
+    size_t n = 0;
+    for (int from_merged = 0; from_merged <= 1 && n == 0; from_merged++) {
+        struct learnt_record head;
+        uint64_t offset;
+        int fd;
+        pthread_mutex_lock(&l->lock);
+        bool is_there = find(l, key, from_merged, &fd, &offset);
+        pthread_mutex_unlock(&l->lock);
+        if (is_there) /* descriptors live as long as the store */
+            n = learnt_read(fd, offset, key, id, &head, out, &is_stale);
+    }
+    pthread_mutex_lock(&l->lock);
+    l->figures.found += n > 0;
+    l->figures.stale += n == 0 && is_stale;
+    l->figures.missed += n == 0 && !is_stale;
+    pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
+/* ---- put; the lock is held ---- */
+
+static void stop_writing(struct learnt *l, const char *what)
+{
+    char reason[128];
+    l->is_readonly = true;
+    log_line(&l->log, LOG_WARN, "nothing more is learnt in this run: cannot %s: %s", what, text_errno(errno, reason, sizeof(reason)));
+}
+
+static bool start_segment(struct learnt *l)
+{
+    uint64_t random;
+    char name[64], index_name[64];
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+        random = (uint64_t)getpid();
+    snprintf(name, sizeof(name), "seg-%d-%016llx.rec", (int)getpid(), (unsigned long long)random);
+    snprintf(index_name, sizeof(index_name), "seg-%d-%016llx.idx", (int)getpid(), (unsigned long long)random);
+    int fd = openat(l->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return false;
+    flock(fd, LOCK_EX | LOCK_NB); /* a merge leaves living segments alone */
+    l->own_index = openat(l->dir_fd, index_name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct learnt_head head = {.magic = LEARNT_HEAD_MAGIC};
+    if (l->own_index < 0 || write(fd, &head, sizeof(head)) != sizeof(head)) {
+        close(fd);
+        return false;
+    }
+    l->own = (int)l->segments;
+    l->segment[l->segments++] = fd;
+    l->own_end = sizeof(head);
+    return true;
+}
+
+static char *compose(struct learnt *l, const struct learnt_record *head, const void *record, size_t total)
+{
+    if (total > l->line_capacity) {
+        char *more = realloc(l->line, total);
+        if (!more)
+            return NULL;
+        l->line = more;
+        l->line_capacity = total;
+    }
+    memset(l->line + total - 8, 0, 8);
+    memcpy(l->line, head, sizeof(*head));
+    memcpy(l->line + sizeof(*head), record, head->length);
+    return l->line;
+}
+
+static void append(struct learnt *l, const struct learnt_record *head, const void *record)
+{
+    size_t total = sizeof(*head) + learnt_padded(head->length);
+    struct learnt_entry entry = {head->key, l->own_end};
+    const char *line = compose(l, head, record, total);
+    if (!line || pwrite(l->segment[l->own], line, total, (off_t)l->own_end) != (ssize_t)total ||
+        write(l->own_index, &entry, sizeof(entry)) != sizeof(entry)) {
+        stop_writing(l, "write what was learnt");
+        return;
+    }
+    learnt_table_set(&l->table, head->key, (uint32_t)l->own, l->own_end);
+    l->own_end += total;
+    l->figures.written++;
+    l->figures.bytes += total;
+}
+
+void learnt_put(struct learnt *l, uint64_t key, const struct learnt_identity *id, const void *record, size_t n)
+{
+    if (n == 0 || n > LEARNT_MAX_RECORD)
+        return;
+    struct learnt_record head = {LEARNT_RECORD_MAGIC, (uint32_t)n, key, id->size, id->mtime_ns, 0};
+    head.checksum = learnt_checksum(&head, record);
+    pthread_mutex_lock(&l->lock);
+    if (!l->is_readonly && l->own < 0 && !start_segment(l))
+        stop_writing(l, "start a segment");
+    if (!l->is_readonly)
+        append(l, &head, record);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void learnt_read_figures(struct learnt *l, struct learnt_figures *f)
+{
+    pthread_mutex_lock(&l->lock);
+    *f = l->figures;
+    f->records = l->table.count + l->merged.count;
+    pthread_mutex_unlock(&l->lock);
+}
