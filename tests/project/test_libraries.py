@@ -1,0 +1,32 @@
+"""A third-party library stays in the folder that was made for it, so that replacing it is one folder's work."""
+
+import re
+from pathlib import Path
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+LIVES_IN = {
+    "jpeglib.h": {"codec"}, "jerror.h": {"codec"}, "spng.h": {"codec"}, "webp/": {"codec"}, "zlib.h": {"codec"},
+    "liburing": {"io"}, "jansson.h": {"dataset", "order", "jobs"}, "xxhash.h": {"base"}, "Python.h": {"python"},
+}
+INCLUDE = re.compile(r"^\s*#\s*include\s*<([^>]+)>", re.M)
+
+
+def strangers(src: Path) -> list[str]:
+    found = []
+    for path in sorted(src.rglob("*.[ch]")):
+        folder = path.relative_to(src).parts[0]
+        for name in INCLUDE.findall(path.read_text()):
+            homes = next((homes for library, homes in LIVES_IN.items() if name.startswith(library)), {folder})
+            if folder not in homes:
+                found.append(f"{path.relative_to(src)}: {name}")
+    return found
+
+
+def test_every_library_is_included_by_its_own_folder_only() -> None:
+    assert strangers(SRC) == []
+
+
+def test_a_library_in_a_wrong_folder_is_found(tmp_path: Path) -> None:
+    (tmp_path / "io").mkdir()
+    (tmp_path / "io/a.c").write_text("#include <stdio.h>\n#include <webp/decode.h>\n#include <liburing.h>\n")
+    assert strangers(tmp_path) == ["io/a.c: webp/decode.h"]
