@@ -58,7 +58,7 @@ PyMODINIT_FUNC PyInit__fullbore(void)
 {
     static bool is_prepared;
     if (!is_prepared)
-        loader_prepare_fork();
+        prepare_fork();
     is_prepared = true;
     return PyModuleDef_Init(&module_def);
 }

@@ -32,10 +32,9 @@ struct open_request *open_request_new(PyObject *values); /* NULL with an excepti
 fb_options *open_request_options(struct open_request *r);
 void open_request_free(struct open_request *r);
 
-/* py_array.c, py_batch.c, py_loader.c: the types. Each object holds its own reference to the batch. */
+/* py_array.c, py_batch.c, py_loader.c: the types. Each array holds its own reference to the batch. */
 extern PyType_Spec array_spec, batch_spec, loader_spec;
 PyObject *array_new(struct module_state *m, fb_batch *b, int field, pid_t owner);
-void loader_prepare_fork(void); /* once per process */
 PyObject *batch_new(struct module_state *m, fb_batch *b, pid_t owner); /* takes over the caller's reference, also on failure */
 
 /* py_dlpack.c */
@@ -44,6 +43,9 @@ PyObject *dlpack_device(void);
 
 /* Gives a reference back; in a child process it is left alone. Needs no interpreter. */
 void drop_batch(fb_batch *b, pid_t owner);
+
+/* py_call.c: once per process. */
+void prepare_fork(void);
 
 /* py_ops.c */
 extern PyMethodDef ops_methods[];

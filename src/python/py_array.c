@@ -1,4 +1,4 @@
-/* One array of a batch: its memory by the buffer protocol and by DLPack. Holds a reference to the batch, so views outlive everything else. */
+/* One array of a batch: its memory by the buffer protocol and by DLPack. Holds the batch, so views outlive everything else. */
 #include <stdbool.h>
 
 #include "python/module.h"

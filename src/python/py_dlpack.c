@@ -1,7 +1,7 @@
 /* Arrays for other libraries without a copy: DLPack's two capsules (before 1.0, and from 1.0 on with a version and flags).
  *
- * The consumer calls the deleter from any thread, with or without the interpreter's lock, perhaps after the interpreter is gone. So it holds
- * a reference to the batch itself and touches nothing of Python.
+ * The consumer calls the deleter from any thread, with or without the interpreter's lock, perhaps after the interpreter is gone. So it
+ * holds a reference to the batch itself and touches nothing of Python.
  */
 #include <stdlib.h>
 

@@ -1,167 +1,8 @@
-/* A loader. Each method enters the gate, gives the interpreter's lock away, calls the engine, takes it back, and hands on what the engine
- * said meanwhile. */
+/* The loader's methods. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "python/gate.h"
-#include "python/line_queue.h"
-#include "python/module.h"
-
-#define WAIT_NS 100000000u /* between looks at signals: what the engine promises for its own waits too */
-
-struct loader_object {
-    PyObject_HEAD
-    fb_loader *loader;         /* NULL: closed. Changed with the interpreter's lock held */
-    pid_t owner;
-    struct gate gate;
-    PyObject *say;             /* called with (level, line) */
-    PyObject *show;            /* called with (what, done, total) while scanning, or None */
-    PyThreadState *inside;     /* of the thread that is inside the engine, while it has given the interpreter's lock away */
-    char state[1024];          /* after the last batch returned: kept here, so that a signal handler can ask for it inside next() */
-};
-
-static struct line_queue lines;
-
-static void forget_lines(void)
-{
-    line_queue_reset(&lines);
-}
-
-void loader_prepare_fork(void)
-{
-    pthread_atfork(NULL, NULL, forget_lines);
-}
-
-/* ------------------------------------------------------------------------------------------ what the engine calls meanwhile */
-
-static void report(PyObject *result)
-{
-    if (result)
-        Py_DECREF(result);
-    else
-        PyErr_WriteUnraisable(NULL);
-}
-
-/* Leaves an exception that is on its way as it is. */
-static void say_lines(struct loader_object *self)
-{
-    struct line line;
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    while (line_queue_take(&lines, &line)) {
-        PyObject *text = PyUnicode_DecodeUTF8(line.text, (Py_ssize_t)strlen(line.text), "backslashreplace");
-        report(text ? PyObject_CallFunction(self->say, "iN", line.level, text) : NULL);
-    }
-    PyErr_Restore(type, value, trace);
-}
-
-static void take_line(void *ctx, int level, const char *text)
-{
-    (void)ctx; /* may be gone, when the thread could not be stopped */
-    line_queue_put(&lines, level, text);
-}
-
-static int ask_interrupted(void *ctx)
-{
-    struct loader_object *self = ctx;
-    if (self->gate.is_closing)
-        return 1;
-    PyEval_RestoreThread(self->inside);
-    say_lines(self);
-    int is_raised = PyErr_CheckSignals() < 0; /* the exception stays set until the method returns */
-    self->inside = PyEval_SaveThread();
-    return is_raised || self->gate.is_closing; /* a handler may have closed us */
-}
-
-static void show_progress(void *ctx, const struct fb_progress *p)
-{
-    struct loader_object *self = ctx;
-    PyEval_RestoreThread(self->inside);
-    report(PyObject_CallFunction(self->show, "sKK", p->what, (unsigned long long)p->done, (unsigned long long)p->total));
-    self->inside = PyEval_SaveThread();
-}
-
-/* --------------------------------------------------------------------------------------------------- getting in and out */
-
-static int raise_closed(void)
-{
-    raise_code(FB_E_STATE, "the loader is closed", "open a new one");
-    return -1;
-}
-
-static int refuse(enum gate_answer answer)
-{
-    if (answer == GATE_CLOSED)
-        return raise_closed();
-    raise_code(FB_E_STATE, "the loader is inside another call of this thread, which a signal handler interrupted",
-               "set a flag in the handler and act on it between batches");
-    return -1;
-}
-
-/* 0: this thread is alone inside, and must call leave. */
-static int enter(struct loader_object *self)
-{
-    if (raise_if_forked(self->owner))
-        return -1;
-    if (!self->loader)
-        return raise_closed();
-    enum gate_answer answer = gate_enter(&self->gate, 0);
-    while (answer == GATE_BUSY) {
-        Py_BEGIN_ALLOW_THREADS
-        answer = gate_enter(&self->gate, WAIT_NS);
-        Py_END_ALLOW_THREADS
-        if (answer == GATE_BUSY && PyErr_CheckSignals() < 0)
-            return -1;
-    }
-    return answer == GATE_IN ? 0 : refuse(answer);
-}
-
-/* Closes unless another thread was faster; that nobody is inside is the caller's to know. */
-static void close_engine(struct loader_object *self)
-{
-    fb_loader *l = self->loader;
-    self->loader = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    fb_close(l);
-    Py_END_ALLOW_THREADS
-}
-
-static void leave(struct loader_object *self)
-{
-    say_lines(self);
-    bool is_closing_mine = self->gate.is_closing && self->loader; /* a handler closed us, or another thread waits to */
-    gate_leave(&self->gate);
-    if (is_closing_mine) {
-        Py_BEGIN_ALLOW_THREADS
-        gate_wait_empty(&self->gate);
-        Py_END_ALLOW_THREADS
-        close_engine(self);
-    }
-}
-
-#define BEGIN_ENGINE(self) (self)->inside = PyEval_SaveThread()
-#define END_ENGINE(self) PyEval_RestoreThread((self)->inside)
-
-/* What a failed call raises: the interrupt that is already set, or the engine's error. */
-static PyObject *raise_failure(struct loader_object *self, int code, const struct fb_error *e)
-{
-    if (PyErr_Occurred())
-        return NULL;
-    if (code == FB_E_INTERRUPTED && self->gate.is_closing)
-        return raise_closed(), NULL;
-    if (e->code == 0)
-        return raise_code(code, "the engine failed without saying why", "please report this"), NULL;
-    return raise_error(e);
-}
-
-static void keep_state(struct loader_object *self)
-{
-    char state[sizeof(self->state)];
-    int length = fb_save_state(self->loader, state, sizeof(state));
-    if (length > 0 && (size_t)length < sizeof(state))
-        memcpy(self->state, state, (size_t)length + 1);
-}
+#include "python/py_loader.h"
 
 /* -------------------------------------------------------------------------------------------------------- opening, closing */
 
@@ -213,22 +54,6 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         Py_CLEAR(self);
     open_request_free(r);
     return (PyObject *)self;
-}
-
-static void shut(struct loader_object *self)
-{
-    if (getpid() != self->owner) {
-        self->loader = NULL; /* the parent's; its threads are not here and its locks may be taken for ever */
-        return;
-    }
-    if (!self->loader || gate_shut(&self->gate) == GATE_INSIDE)
-        return; /* inside: leave() will close */
-    Py_BEGIN_ALLOW_THREADS
-    gate_wait_empty(&self->gate);
-    Py_END_ALLOW_THREADS
-    if (self->loader)
-        close_engine(self);
-    say_lines(self);
 }
 
 static PyObject *loader_close(struct loader_object *self, PyObject *unused)
@@ -417,7 +242,7 @@ static PyObject *get_closed(struct loader_object *self, void *unused)
 static PyMethodDef loader_methods[] = {
     {"start_epoch", (PyCFunction)loader_start_epoch, METH_O, "starts that epoch, or the next one for -1; returns its number"},
     {"next", (PyCFunction)loader_next, METH_NOARGS, "the next batch, or None at the end of the epoch"},
-    {"set_rank", (PyCFunction)loader_set_rank, METH_VARARGS, "fixes rank and world size before the first epoch; -1, -1: from the environment"},
+    {"set_rank", (PyCFunction)loader_set_rank, METH_VARARGS, "fixes rank and world size; -1, -1: from the environment"},
     {"save_state", (PyCFunction)loader_save_state, METH_NOARGS, "the state after the last batch returned, as JSON"},
     {"load_state", (PyCFunction)loader_load_state, METH_O, "continues at a state with the next epoch that is started"},
     {"stats", (PyCFunction)loader_stats, METH_NOARGS, "what the loader has done since it was opened, as JSON"},

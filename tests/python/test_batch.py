@@ -49,7 +49,7 @@ def test_draws_are_a_sequence_of_dicts_inside_the_image(photos: Path) -> None:
         for draw, key in zip(batch.draws, batch.sample_keys, strict=True):
             width, height = Image.open(photos / key).size
             assert draw["hflip"] is True
-            assert 0 <= draw["top"] and draw["top"] + draw["height"] <= height and 0 <= draw["left"] and draw["left"] + draw["width"] <= width
+            assert 0 <= draw["top"] <= height - draw["height"] and 0 <= draw["left"] <= width - draw["width"]
 
 
 def test_a_last_small_batch_is_filled_with_flagged_repeats_on_every_rank(photos: Path) -> None:

@@ -107,7 +107,9 @@ def test_a_region_outside_the_image_is_refused(jpeg: bytes, region: tuple[int, i
         ops.resized_crop(ops.decode_image(jpeg), *region, 8)
 
 
-@pytest.mark.parametrize("array", [np.zeros((4, 4, 2), np.uint8), np.zeros((4, 4, 3)), np.zeros(4, np.uint8), np.zeros((0, 4, 3), np.uint8)])
+@pytest.mark.parametrize("array", [
+    np.zeros((4, 4, 2), np.uint8), np.zeros((4, 4, 3)), np.zeros(4, np.uint8), np.zeros((0, 4, 3), np.uint8),
+])
 def test_what_is_no_picture_is_refused(array: Any) -> None:
     with pytest.raises(ValueError, match="an image is"):
         ops.resize(array, 8)

@@ -41,8 +41,8 @@ class Draws(Sequence[dict[str, Any]]):
 
 
 class Batch(tuple[Any, ...]):
-    """The arrays of a batch, ``images, labels = batch``, in the engine's own memory: never copied, and never changed while anything refers to
-    it. Beside the arrays it knows where they came from.
+    """The arrays of a batch, ``images, labels = batch``, in the engine's own memory: never copied, and never changed while anything refers
+    to it. Beside the arrays it knows where they came from.
     """
 
     _core: _Batch

@@ -1,7 +1,7 @@
 """What can go wrong, in words.
 
-Every error names the stage, the file and offset where there are any, the cause, and what to do about it. All are :class:`Error`; some are also
-the built-in exception that a Python program would expect, so ``except FileNotFoundError`` and ``except ValueError`` work as well.
+Every error names the stage, the file and offset where there are any, the cause, and what to do about it. All are :class:`Error`; some are
+also the built-in exception that a Python program would expect, so ``except FileNotFoundError`` and ``except ValueError`` work as well.
 """
 
 from __future__ import annotations

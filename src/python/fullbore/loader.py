@@ -30,7 +30,8 @@ _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 class Loader:
     """Feeds a training loop: reads, decodes, transforms and batches images, so that the next batch is ready when it is asked for.
 
-    ``source`` is a folder (class = first directory), a glob, a manifest (``.csv``, ``.tsv``, ``.jsonl``), or a list of paths with ``labels``.
+    ``source`` is a folder (class = first directory), a glob, a manifest (``.csv``, ``.tsv``, ``.jsonl``), or a list of paths with
+    ``labels``.
 
     >>> loader = Loader("photos", batch_size=4, shuffle=True, transforms=[RandomResizedCrop(32), Normalize.imagenet()], framework="numpy")
     >>> len(loader), loader.classes
@@ -231,7 +232,7 @@ class Loader:
         return _reopen, (self._arguments,)
 
     def _resolve_rank(self) -> None:
-        """Rank and world size, once, as late as possible: the arguments, else torch.distributed, else the environment (the engine's job)."""
+        """Rank and world size, once, as late as possible: the arguments, else torch.distributed, else the environment."""
         if self._is_ranked:
             return
         rank, world_size = self._arguments["rank"], self._arguments["world_size"]

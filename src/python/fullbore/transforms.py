@@ -18,13 +18,14 @@ from typing import Any, ClassVar, Literal, get_args
 from .errors import UsageError
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "Grayscale", "Normalize", "Pad", "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip", "RandomResizedCrop",
-    "RandomVerticalFlip", "Resize", "Transform",
+    "CenterCrop", "ColorJitter", "Grayscale", "Normalize", "Pad", "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip",
+    "RandomResizedCrop", "RandomVerticalFlip", "Resize", "Transform",
 ]
 
 Size = int | Sequence[int]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
 MAX_SIDE = 65500
+_FILTERS: dict[int | str, str] = {"bilinear": "bilinear", "bicubic": "bicubic", 2: "bilinear", 3: "bicubic"}  # with Pillow's numbers
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,9 @@ class Transform:
         if antialias not in (True, None):
             raise self._wrong("antialias=False is not offered: it aliases, and differs from Pillow's pixels", "leave antialias out")
         value = getattr(interpolation, "value", interpolation)  # Pillow's and torchvision's enums
-        found = {"bilinear": "bilinear", "bicubic": "bicubic", 2: "bilinear", 3: "bicubic"}.get(value if isinstance(value, (int, str)) else "")
-        if found is None:
+        if not isinstance(value, (int, str)) or value not in _FILTERS:
             raise self._wrong(f"interpolation is {interpolation!r}, not 'bilinear' or 'bicubic'")
-        return found
+        return _FILTERS[value]
 
 
 def _as_int(value: object) -> int | None:
