@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "base/thread.h"
 #include "feed/crew.h"
 
@@ -109,23 +108,11 @@ static int start_planner(struct feed *f, struct fb_error *e)
     return 0;
 }
 
-static int check_memory(struct feed *f, struct fb_error *e)
-{
-    uint64_t need = crew_least_memory(f), limit = atomic_load(&f->budget->limit);
-    if (need <= limit)
-        return 0;
-    char need_text[32], limit_text[32];
-    error_set(e, FB_E_BUDGET, "feed", "the memory budget of %s is too small: this batch size needs at least %s",
-              text_size(limit, limit_text, sizeof(limit_text)), text_size(need, need_text, sizeof(need_text)));
-    error_remedy(e, "use memory=%llu or more, a smaller batch_size=, or fewer loaders at once", (unsigned long long)need);
-    return FB_E_BUDGET;
-}
-
 int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
 {
     FB_TRY(check_usable(f, e));
     FB_TRY(feed_resolve(f, e));
-    FB_TRY(check_memory(f, e));
+    FB_TRY(feed_check_memory(f, crew_least_memory(f), e));
     FB_TRY(start_planner(f, e));
     pthread_mutex_lock(&f->lock);
     struct run r = wanted_run(f, epoch);

@@ -161,6 +161,8 @@ struct feed {
 int feed_open(const fb_options *o, struct feed **out, struct fb_error *e);
 int feed_resolve(struct feed *f, struct fb_error *e);
 uint64_t feed_least_memory(const struct feed *f);
+/* FB_E_BUDGET, naming what is enough, unless `need` bytes are inside the budget. */
+int feed_check_memory(const struct feed *f, uint64_t need, struct fb_error *e);
 void feed_close(struct feed *f);
 void feed_unref(struct feed *f);
 

@@ -12,6 +12,7 @@
 
 enum {
     IO_DEPTH = 64,
+    LEAST_AHEAD = 1,
     HELD_BY_USER = 2,
     WORKER_BYTES = 2 << 20, /* of working memory that each worker may count on */
     READ_BYTES = 2 << 20    /* and the reads together */
@@ -147,9 +148,14 @@ static int make_shape(struct feed *f, uint64_t places, struct slot_shape *s, str
     return 0;
 }
 
+static uint64_t least_memory(uint64_t slot_total_bytes)
+{
+    return slot_total_bytes * (LEAST_AHEAD + HELD_BY_USER) + (uint64_t)crew_threads() * WORKER_BYTES + READ_BYTES;
+}
+
 uint64_t feed_least_memory(const struct feed *f)
 {
-    return f->slot_total_bytes * (f->least_ahead + HELD_BY_USER) + (uint64_t)crew_threads() * WORKER_BYTES + READ_BYTES;
+    return least_memory(f->slot_total_bytes);
 }
 
 static void size_look_ahead(struct feed *f)
@@ -194,7 +200,7 @@ int feed_resolve(struct feed *f, struct fb_error *e)
     FB_TRY(resolve_ranks(f, e));
     FB_TRY(make_shape(f, ranks_largest(&f->layout), &f->shape, e));
     f->slot_total_bytes = slot_bytes(&f->shape, sizeof(struct load));
-    f->least_ahead = 1;
+    f->least_ahead = LEAST_AHEAD;
     size_look_ahead(f);
     f->is_resolved = true;
     return 0;
@@ -202,21 +208,25 @@ int feed_resolve(struct feed *f, struct fb_error *e)
 
 /* ---- open ---- */
 
-/* Tells at open, not at the first batch, when a batch cannot fit. The world is not known yet; batch_size is per rank anyway. */
-static int check_memory(struct feed *f, struct fb_error *e)
+int feed_check_memory(const struct feed *f, uint64_t need, struct fb_error *e)
 {
-    struct slot_shape shape;
-    uint64_t places = f->global_batch_size ? 1 : f->batch_size < f->subset.count ? f->batch_size : f->subset.count;
-    FB_TRY(make_shape(f, places, &shape, e));
-    uint64_t need = slot_bytes(&shape, sizeof(struct load)) * (1 + HELD_BY_USER) + (uint64_t)crew_threads() * WORKER_BYTES + READ_BYTES;
     uint64_t limit = atomic_load(&f->budget->limit);
     if (need <= limit)
         return 0;
     char need_text[32], limit_text[32];
-    error_set(e, FB_E_BUDGET, "feed", "the memory budget of %s is too small: this batch needs at least %s",
+    error_set(e, FB_E_BUDGET, "feed", "the memory budget of %s is too small: this batch size needs at least %s",
               text_size(limit, limit_text, sizeof(limit_text)), text_size(need, need_text, sizeof(need_text)));
-    error_remedy(e, "use memory=%llu or more, or a smaller batch_size=", (unsigned long long)need);
+    error_remedy(e, "use memory=%llu or more, a smaller batch_size=, or fewer loaders at once", (unsigned long long)need);
     return FB_E_BUDGET;
+}
+
+/* Tells at open, not at the first batch, when a batch cannot fit. The world is not known yet; batch_size is per rank anyway. */
+static int check_batch_fits(struct feed *f, struct fb_error *e)
+{
+    struct slot_shape shape;
+    uint64_t places = f->global_batch_size ? 1 : f->batch_size < f->subset.count ? f->batch_size : f->subset.count;
+    FB_TRY(make_shape(f, places, &shape, e));
+    return feed_check_memory(f, least_memory(slot_bytes(&shape, sizeof(struct load))), e);
 }
 
 static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
@@ -232,7 +242,7 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
     FB_TRY(io_open(&f->io, o->io, IO_DEPTH, &f->log, e));
     FB_TRY(open_pipeline(f, o, e));
-    return check_memory(f, e);
+    return check_batch_fits(f, e);
 }
 
 int feed_open(const fb_options *o, struct feed **out, struct fb_error *e)
