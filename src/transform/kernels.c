@@ -1,5 +1,8 @@
 #include "transform/kernels.h"
 
+#ifdef FB_HAVE_AVX2
+#include <cpuid.h>
+#endif
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +35,8 @@ static struct kernels kernels_avx2;
 
 static bool has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    unsigned a, b, c, d; /* clang 14's __builtin_cpu_supports does not know f16c */
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 #endif
 
