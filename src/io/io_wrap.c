@@ -242,6 +242,15 @@ static uint32_t drain(struct io_wrap *w, struct io_request **list)
     return stuck;
 }
 
+/* A stuck thread may still write to its shadow, so the handle stays; reachable, because it is left on purpose. */
+static void keep(struct io_wrap *w)
+{
+    static _Atomic(struct io_wrap *) kept;
+    w->next_kept = atomic_load(&kept);
+    while (!atomic_compare_exchange_weak(&kept, &w->next_kept, w))
+        ;
+}
+
 uint32_t io_wrap_close(struct io *io, uint64_t timeout_ns)
 {
     struct io_wrap *w = (struct io_wrap *)io;
@@ -260,6 +269,8 @@ uint32_t io_wrap_close(struct io *io, uint64_t timeout_ns)
     uint64_t now_ns = clock_now_ns();
     left_behind += w->inner->ops->close(w->inner, deadline_ns > now_ns ? deadline_ns - now_ns : 0);
     if (left_behind == 0)
-        free_wrap(w); /* otherwise the stuck thread still writes to its shadow */
+        free_wrap(w);
+    else
+        keep(w);
     return left_behind;
 }

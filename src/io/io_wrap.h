@@ -50,6 +50,7 @@ struct io_wrap {
     uint32_t waiting_count;
     uint64_t next_number;
     bool is_closing;
+    struct io_wrap *next_kept; /* once it had to be left behind */
 };
 
 /* Opens the inner back-end and starts the timer. Takes `policy`: free_policy is called on failure too. */
