@@ -137,7 +137,8 @@ uint64_t fb_batch_count(const fb_loader *l)
     pthread_mutex_lock(&f->lock);
     uint64_t start = f->must_continue ? f->at.position : f->is_live ? f->live.start : 0;
     pthread_mutex_unlock(&f->lock);
-    return ranks_batch_count(&f->layout, start);
+    uint64_t left = ranks_batch_count(&f->layout, start);
+    return left ? left : ranks_batch_count(&f->layout, 0); /* nothing left of that epoch: the next one is meant */
 }
 
 uint64_t fb_fingerprint(const fb_loader *l)

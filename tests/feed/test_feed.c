@@ -186,6 +186,7 @@ static void a_state_at_the_end_of_an_epoch_starts_the_next(void **state)
     fb_close(l);
     l = open_or_fail(&o);
     assert_int_equal(fb_load_state(l, json, &e), 0);
+    assert_int_equal(fb_batch_count(l), 13);
     assert_true(fb_start_epoch(l, FB_NEXT_EPOCH, &e) == 4);
     fb_close(l);
 }
