@@ -284,7 +284,9 @@ def main() -> int:
 
     b = Bench(options)
     subprocess.run([sys.executable, "tools/make_photos.py", str(b.photos), "--count", str(options.photos)], cwd=ROOT, check=True)
-    b.results["machine"] = {"cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), "cpu": cpu_name()}
+    b.results["machine"] = {"cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), "cpu": cpu_name(), "load": os.getloadavg()}
+    if os.getloadavg()[0] > 0.5:
+        print(f"bench: others use this machine too (load {os.getloadavg()[0]:.1f}): trust ratios, not rates", file=sys.stderr)
     for name in options.only:
         print(f"{name}: {SECTIONS[name].__doc__}", flush=True)
         SECTIONS[name](b)
