@@ -48,16 +48,12 @@ static void say_once(const struct log *log, const char *name, const char *why)
 
 static int open_auto(struct io **out, uint32_t depth, const struct log *log, struct fb_error *e)
 {
-#ifdef FB_HAVE_URING
     struct fb_error why;
     error_clear(&why);
     if (io_uring_ops.open(out, "", depth, log, &why) == 0) {
         say_once(log, "io_uring", "the kernel offers it");
         return 0;
     }
-#else
-    const struct fb_error why = {.cause = "this build has no io_uring"};
-#endif
     FB_TRY(io_pread.open(out, "", depth, log, e));
     say_once(log, "pread on threads", why.cause);
     return 0;

@@ -61,6 +61,7 @@ static void start_read(struct uring_flights *fs, struct uring_flight *f)
     if (f->is_async)
         sqe->flags |= IOSQE_ASYNC;
     io_uring_sqe_set_data64(sqe, uring_tag(index_of(fs, f), URING_READ));
+    uring_ring_start(&fs->ring);
 }
 
 /* Through the ring, because some file systems wait in close (FUSE and NFS flush). Those closes are counted, so that the ring does not go

@@ -2,7 +2,8 @@
  *
  * The operations are not chained with links. Size, time and kind of the file are wanted anyway and only to be had from a real descriptor, and
  * a short or growing file needs a say before it is closed. Measured against open-read-close chains on direct descriptors this is the same
- * from a cold cache and about 1 us dearer per file from a warm one, where file_now.c reads without the ring.
+ * from a cold cache and about 1 us dearer per file from a warm one, where file_now.c reads without the ring. Opening files whose path is in
+ * memory by a plain openat2 beside the ring was no faster.
  *
  * O_NONBLOCK, which keeps FIFOs from hanging, makes the kernel read inline even where a file system cannot promise not to block (NFS, FUSE,
  * overlay). That would hold up the ring, so reads from such devices are sent to its workers.

@@ -22,6 +22,9 @@ void uring_ring_close(struct uring_ring *u);
  * taken is submitted by the next call. */
 void uring_ring_enter(struct uring_ring *u, bool wait);
 
+/* Submits what was prepared once there are two: for reads, so that the device begins at once. */
+void uring_ring_start(struct uring_ring *u);
+
 /* A submission entry while more than `reserve` are free, else NULL. */
 struct io_uring_sqe *uring_ring_sqe(struct uring_ring *u, unsigned reserve);
 

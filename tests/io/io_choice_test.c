@@ -51,6 +51,14 @@ static bool forbid_uring(int sys_errno)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
+static bool has_uring(void)
+{
+    struct io *io = open_or_skip("uring", 1);
+    if (io)
+        io->ops->close(io, CLOSE_NS);
+    return io != NULL;
+}
+
 struct refusal {
     int sys_errno;
     const char *words;
@@ -79,6 +87,8 @@ static int open_where_uring_is_refused(void *arg)
 static void where_uring_is_refused_auto_takes_pread_and_says_why_once(void **state)
 {
     (void)state;
+    if (!has_uring()) /* then it is refused already, for a reason of its own */
+        skip();
     struct refusal refusals[] = {{EPERM, "forbidden"}, {ENOSYS, "no io_uring"}, {ENOMEM, "ulimit -l"}, {EMFILE, "cannot be set up"}};
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         int answer = in_child(open_where_uring_is_refused, &refusals[i]);
@@ -99,10 +109,8 @@ static int open_auto(void *arg)
 static void auto_takes_uring_where_it_works_and_says_so(void **state)
 {
     (void)state;
-    struct io *io = open_or_skip("uring", 1);
-    if (!io)
+    if (!has_uring())
         skip();
-    io->ops->close(io, CLOSE_NS);
     assert_int_equal(in_child(open_auto, NULL), 0);
 }
 
@@ -124,6 +132,21 @@ static int open_as_environment_says(void *arg)
     if (io_open(&io, NULL, 8, NULL, &e) != 0)
         return 3;
     return io->ops->close(io, CLOSE_NS) != 0;
+}
+
+static int open_what_there_is(void *arg)
+{
+    (void)arg;
+    struct heard h = {0};
+    return open_and_close("auto", "pread", &h) == 0 && h.lines == 1 && strstr(h.text, "pread") ? 0 : 1;
+}
+
+static void auto_takes_pread_where_there_is_nothing_else(void **state)
+{
+    (void)state;
+    if (has_uring())
+        skip();
+    assert_int_equal(in_child(open_what_there_is, NULL), 0);
 }
 
 static void the_environment_overrides_auto_only(void **state)
@@ -215,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_uring_is_refused_auto_takes_pread_and_says_why_once),
         cmocka_unit_test(auto_takes_uring_where_it_works_and_says_so),
+        cmocka_unit_test(auto_takes_pread_where_there_is_nothing_else),
         cmocka_unit_test(the_environment_overrides_auto_only),
         cmocka_unit_test(what_makes_no_sense_is_refused_with_a_reason),
         cmocka_unit_test(a_spec_of_any_length_is_survived),

@@ -82,41 +82,72 @@ static void a_warm_file_is_read_at_once(void **state)
     assert_int_equal(io->ops->close(io, CLOSE_NS), 0);
 }
 
+/* The kernel starts to read ahead even when told not to wait, and a fast device may have answered by the time it looks again. So an evicted file
+ * may be there after all, then whole; as a rule it is not. */
+enum { ROUNDS = 12 };
+
+static void make_cold(const char *name, uint64_t size)
+{
+    file_write(&folder, name, size);
+    if (has_nowait(name) && file_evict(&folder, name))
+        return;
+    print_message("skipped: this file system keeps its pages\n");
+    skip();
+}
+
 static void an_evicted_file_is_not_waited_for(void **state)
 {
     struct io *io = open_reader(state);
-    file_write(&folder, "cold", 600000);
-    if (!has_nowait("cold") || !file_evict(&folder, "cold")) {
-        print_message("skipped: this file system keeps its pages\n");
-        skip();
-    }
-    struct call c;
-    assert_int_equal(try_file(io, &c, "cold", 600000), IO_BLOCKED);
     struct io_figures f;
-    io->ops->figures(io, &f);
-    assert_int_equal(f.reads, 0); /* nothing happened */
-    assert_int_equal(call_run(io, &c), 0);
-    call_assert_bytes(&c, "cold", 0, 600000);
-    assert_int_equal(io->ops->try_now(io, &c.r), 0); /* now it is warm */
-    call_assert_bytes(&c, "cold", 0, 600000);
-    call_free(&c);
+    uint64_t blocked = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        make_cold("cold", 600000);
+        struct call c;
+        int rc = try_file(io, &c, "cold", 600000);
+        assert_true(rc == IO_BLOCKED || rc == 0);
+        blocked += rc == IO_BLOCKED;
+        io->ops->figures(io, &f);
+        assert_int_equal(f.reads, 2 * i + (rc == 0)); /* blocked: nothing happened */
+        if (rc == IO_BLOCKED)
+            assert_int_equal(call_run(io, &c), 0);
+        call_assert_bytes(&c, "cold", 0, 600000);
+        if (rc == IO_BLOCKED) {
+            assert_int_equal(io->ops->try_now(io, &c.r), 0); /* now it is warm */
+            call_assert_bytes(&c, "cold", 0, 600000);
+        } else {
+            assert_int_equal(call_run(io, &c), 0);
+        }
+        call_free(&c);
+    }
+    assert_true(blocked > ROUNDS / 2);
     assert_int_equal(io->ops->close(io, CLOSE_NS), 0);
 }
 
-static void a_half_evicted_file_is_not_waited_for(void **state)
+static void warm_first_pages(const char *name)
 {
-    struct io *io = open_reader(state);
-    file_write(&folder, "half", 1 << 20);
-    if (!has_nowait("half") || !file_evict(&folder, "half"))
-        skip();
-    int fd = openat(folder.fd, "half", O_RDONLY);
-    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead */
     char bytes[8192];
+    int fd = openat(folder.fd, name, O_RDONLY);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead */
     assert_int_equal(pread(fd, bytes, sizeof(bytes), 0), sizeof(bytes));
     close(fd);
-    struct call c;
-    assert_int_equal(try_file(io, &c, "half", 1 << 20), IO_BLOCKED);
-    call_free(&c);
+}
+
+static void a_half_evicted_file_is_whole_or_not_waited_for(void **state)
+{
+    struct io *io = open_reader(state);
+    int blocked = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        make_cold("half", 1 << 20);
+        warm_first_pages("half");
+        struct call c;
+        int rc = try_file(io, &c, "half", 1 << 20);
+        assert_true(rc == IO_BLOCKED || rc == 0);
+        blocked += rc == IO_BLOCKED;
+        if (rc == 0)
+            call_assert_bytes(&c, "half", 0, 1 << 20);
+        call_free(&c);
+    }
+    assert_true(blocked > 0);
     assert_int_equal(io->ops->close(io, CLOSE_NS), 0);
 }
 
@@ -231,7 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         URING_AND_PREAD(a_warm_file_is_read_at_once),
         URING_AND_PREAD(an_evicted_file_is_not_waited_for),
-        URING_AND_PREAD(a_half_evicted_file_is_not_waited_for),
+        URING_AND_PREAD(a_half_evicted_file_is_whole_or_not_waited_for),
         URING_AND_PREAD(memory_file_systems_never_block),
         URING_AND_PREAD(where_nobody_can_tell_it_counts_as_blocking),
         URING_AND_PREAD(growth_and_failures_are_told_at_once),
