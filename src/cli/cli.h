@@ -31,6 +31,7 @@ int cli_parse(const struct verb *v, int argc, char **argv, void *target, const c
 int cli_fail(const struct fb_error *e);
 
 void cli_print_help(const struct verb *v);
+void cli_print_man(void); /* the manual page, in roff */
 
 /* Wires ctrl-C, progress and log into the options of a loader. */
 void cli_wire(fb_options *o);

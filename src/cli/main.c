@@ -45,7 +45,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         const struct verb *v = argc > 2 ? find_verb(argv[2]) : NULL;
-        if (v)
+        if (argc > 2 && strcmp(argv[2], "--man") == 0)
+            cli_print_man();
+        else if (v)
             cli_print_help(v);
         else
             print_usage(stdout);
