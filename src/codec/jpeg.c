@@ -1,7 +1,7 @@
-/* JPEG by libjpeg-turbo, exact regions.
+/* JPEG, exact regions: common files by the decoder in jpeg_fast.c, everything else, and whatever that one finds odd, by libjpeg-turbo.
  *
- * Rows above the region are skipped (their coefficients are decoded and dropped), columns beside it are neither transformed nor converted,
- * and nothing below it is read. The result equals a full decode because what is decoded reaches one pixel further than the region on either
+ * This is libjpeg-turbo's way: rows above the region are skipped (their coefficients are decoded and dropped), columns beside it are
+ * neither transformed nor converted, and nothing below it is read. The result equals a full decode because what is decoded reaches one pixel further than the region on either
  * side: chroma upsampling by two blends a pixel with its neighbours, and libjpeg treats the border of a crop like the border of an image.
  * It rounds the left border down to a whole iMCU by itself, and reads the row above when upsampling needs one.
  * Files whose coefficients are incomplete (a progressive file that stops early, yet has its end marker) are smoothed across blocks by
@@ -21,7 +21,9 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
+#include "codec/jpeg_fast.h"
 #include "codec/jpeg_markers.h"
+#include "codec/jpeg_turbo.h"
 #include "codec/to_rgb.h"
 
 enum {
@@ -293,10 +295,9 @@ static int guarded(struct jpeg_call *c, struct codec_state *s, const struct imag
     return read_region(c, s, r, out, e);
 }
 
-static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_t n, const struct image_header *h, const struct region *r,
-                  const struct image *out, struct fb_error *e)
+int jpeg_turbo_decode(struct codec_state *s, const uint8_t *bytes, size_t n, const struct image_header *h, const struct region *r,
+                      const struct image *out, struct fb_error *e)
 {
-    (void)own;
     struct jpeg_call c = {0};
     prepare(&c, bytes, n);
     int rc = guarded(&c, s, h, r, out, e);
@@ -306,9 +307,17 @@ static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_
     return rc;
 }
 
+static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_t n, const struct image_header *h, const struct region *r,
+                  const struct image *out, struct fb_error *e)
+{
+    if (jpeg_fast_decode(s, own, bytes, n, h, r, out) == 0)
+        return 0;
+    return s->has_part_only ? 1 : jpeg_turbo_decode(s, bytes, n, h, r, out, e);
+}
+
 static bool probe(const uint8_t *bytes, size_t n)
 {
     return n >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
 }
 
-const struct codec_ops codec_jpeg = {.name = "jpeg", .probe = probe, .header = jpeg_header, .decode = decode};
+const struct codec_ops codec_jpeg = {.name = "jpeg", .probe = probe, .header = jpeg_header, .decode = decode, .close = jpeg_fast_close};

@@ -26,6 +26,8 @@ struct codec_state {
     const uint8_t *known;
     size_t known_bytes;
     bool wants_record;             /* set by the caller: a record made by this decode will be kept */
+    bool has_part_only;            /* set by the caller: of `bytes` only the header and the range that the record names for this region are
+                                    * valid, the rest may be anything. decode then returns 1 if that is not enough: read all, call again */
 
     /* set by decode: a record that knows more than `known` did, in `record` (of that length; 0: nothing new); and the way taken */
     struct scratch record;

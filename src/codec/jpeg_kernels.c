@@ -1,0 +1,48 @@
+#include "codec/jpeg_kernels.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct jpeg_kernels *best = &jpeg_kernels_c, *wanted;
+
+static bool has_avx2(void)
+{
+#ifdef FB_HAVE_AVX2
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+#else
+    return false;
+#endif
+}
+
+static void choose(void)
+{
+#ifdef FB_HAVE_AVX2
+    const char *wish = getenv("FULLBORE_SIMD");
+    if (has_avx2() && (!wish || strcmp(wish, "c") != 0))
+        best = &jpeg_kernels_avx2;
+#endif
+}
+
+const struct jpeg_kernels *jpeg_kernels(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, choose);
+    return wanted ? wanted : best;
+}
+
+const struct jpeg_kernels *jpeg_kernels_by_name(const char *name)
+{
+    if (strcmp(name, "c") == 0)
+        return &jpeg_kernels_c;
+#ifdef FB_HAVE_AVX2
+    if (strcmp(name, "avx2") == 0 && has_avx2())
+        return &jpeg_kernels_avx2;
+#endif
+    return NULL;
+}
+
+void jpeg_kernels_use(const struct jpeg_kernels *k)
+{
+    wanted = k;
+}
