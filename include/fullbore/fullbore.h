@@ -124,6 +124,25 @@ struct fb_progress {
 
 enum fb_on_error { FB_RAISE = 0, FB_SKIP };
 
+/* One sample inside a function of the caller's: a "map" step of `transforms`. Everything is the callee's during the call only. */
+struct fb_map {
+    int step;                       /* which of the map steps: 0, 1, ... */
+    const char *key;                /* path relative to the source */
+    uint64_t sample;                /* index in the data set's full catalog */
+    uint64_t epoch, position;
+    uint64_t random[2];             /* drawn for this sample and step by (seed, epoch, position, attempt): the same with any threads */
+    uint8_t *pixels;                /* height x width x 3, RGB, rows packed; may be changed: it is the result unless `make` is called */
+    int height, width;
+    int keeps_pixels;               /* set it to keep the memory at `pixels`: it is the callee's from then on, to be freed by free() */
+    struct fb_array *labels;        /* of this sample, without the batch dimension; what data points to may be changed */
+    int label_count;
+    int takes_floats;               /* 1: the last step of a loader with a float dtype: the result may be FB_FLOAT32 */
+    /* Memory for a result of another size or dtype (FB_UINT8, FB_FLOAT32): packed pixels. Call it once, fill it. NULL: the error is set. */
+    void *(*make)(struct fb_map *m, enum fb_dtype dtype, int height, int width, struct fb_error *e);
+    uint64_t busy_ns, wait_ns;      /* may be set: time in the function, and time waited to get into it; shown by the statistics */
+    void *engine;                   /* the engine's own */
+};
+
 /* Everything a loader can be told. fb_init_options gives the defaults; strings and arrays are copied by fb_open. */
 typedef struct fb_options {
     size_t struct_size;             /* set by fb_init_options: an older caller's struct stays valid */
@@ -132,7 +151,7 @@ typedef struct fb_options {
     const char *source;             /* folder, glob, or manifest (.csv .tsv .jsonl); NULL when `paths` is given */
     const char *const *paths;       /* files given one by one, relative to `source` or absolute */
     uint64_t path_count;
-    const struct fb_column *columns; /* labels for `paths`; each path_count long */
+    const struct fb_column *columns; /* labels: with `paths` each path_count long; with a source see column_rows */
     int column_count;
     const char *catalog_dir;        /* where catalogs are kept; NULL: $XDG_CACHE_HOME/fullbore or ~/.cache/fullbore */
 
@@ -163,6 +182,14 @@ typedef struct fb_options {
     enum fb_layout layout;          /* default FB_NCHW */
     int exif;                       /* 1: apply EXIF orientation; default 0, as torchvision */
 
+    /* Functions of the caller's. transforms has steps "map", "map name=TEXT size=H,W": each calls `map` with its number, from any worker
+     * thread, several at once, with packed RGB pixels; what follows gets the result. A negative return makes the sample a bad one; `e` says
+     * why (stage "map"). `size` promises the size of every result, where that cannot be known from the steps around it. */
+    int (*map)(void *map_ctx, struct fb_map *m, struct fb_error *e);
+    void (*map_done)(void *map_ctx); /* called once when `map` will never be called again: by a failed fb_open or by fb_close; never, if a
+                                        call did not end in time. May be NULL */
+    void *map_ctx;
+
     /* with what */
     int threads;                    /* 0: cores by affinity and quota, less one for the trainer when there are more than two */
     uint64_t memory;                /* bytes for slots, reads, caches and scratch of the whole process; 0: a quarter of what is left */
@@ -175,6 +202,14 @@ typedef struct fb_options {
     void (*log)(void *ctx, int level, const char *line);      /* warnings; from any thread; NULL: dropped. 0 error 1 warn 2 info 3 debug */
     int (*interrupted)(void *ctx);  /* asked every 100 ms by waits on the caller's thread; non-zero ends them with FB_E_INTERRUPTED */
     void *ctx;
+
+    /* labels, more closely */
+    uint64_t column_rows;           /* `columns` given for a folder, glob or manifest: one row for each selected sample, in that order */
+    const char *fields;             /* NULL: the columns given, else the source's; else names joined by newlines, in the batch's order */
+    int is_balanced;                /* 1: weights that draw every class equally often; needs shuffle, and classes or one integer label */
+
+    /* order, more closely */
+    int takes_order;                /* 1: every epoch's order is given by fb_push_order; no shuffle, weights or ranks */
 
     /* unstable */
     const char *io;                 /* NULL or "auto", "uring", "pread", "null", "slow:...", "fault:..."; see src/io/README.md */
@@ -228,6 +263,19 @@ FB_API uint64_t fb_batch_count(const fb_loader *l);
 FB_API uint64_t fb_fingerprint(const fb_loader *l);
 FB_API int fb_class_count(const fb_loader *l);
 FB_API const char *fb_class_name(const fb_loader *l, int label);     /* NULL: no such class */
+
+/* The selected sample i (0 .. fb_sample_count - 1): its path relative to the source; NULL: no such sample, or the catalog is damaged. Lives
+ * as long as the loader. */
+FB_API const char *fb_selected_key(const fb_loader *l, uint64_t i);
+/* Its label, as a batch would have it: `bytes` of field `name` into `out`; the field's size must match. FB_E_NOT_FOUND, FB_E_USAGE. */
+FB_API int fb_selected_label(const fb_loader *l, uint64_t i, const char *name, void *out, size_t bytes, struct fb_error *e);
+/* The label fields of a batch: name, dtype, ndim and shape without the batch dimension, no data. NULL: no such field. */
+FB_API const struct fb_column *fb_label_field(const fb_loader *l, int i);
+
+/* With takes_order: the next samples (indices among the selected ones) of the epoch that fb_start_epoch started; is_last ends it. Batches
+ * are read ahead as far as there are samples. Same thread rules as fb_next_batch, which fails with FB_E_STATE when it runs out of them.
+ * FB_E_USAGE: an index out of range. */
+FB_API int fb_push_order(fb_loader *l, const uint64_t *samples, uint64_t count, int is_last, struct fb_error *e);
 
 /* Fixes rank and world size before the first epoch; afterwards FB_E_STATE. */
 FB_API int fb_set_rank(fb_loader *l, int rank, int world_size, struct fb_error *e);

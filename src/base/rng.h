@@ -16,7 +16,7 @@ struct rng {
 };
 
 /* What a stream is for; keeps two users of the same position apart. */
-enum rng_purpose { RNG_ORDER = 1, RNG_TRANSFORM = 2, RNG_SUBSET = 3, RNG_REDRAW = 4, RNG_WEIGHT = 5 };
+enum rng_purpose { RNG_ORDER = 1, RNG_TRANSFORM = 2, RNG_SUBSET = 3, RNG_REDRAW = 4, RNG_WEIGHT = 5, RNG_MAP = 6 };
 
 struct rng rng_stream(enum rng_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t position, uint32_t attempt);
 uint32_t rng_u32(struct rng *r);

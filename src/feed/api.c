@@ -132,7 +132,7 @@ uint64_t fb_sample_count(const fb_loader *l)
 uint64_t fb_batch_count(const fb_loader *l)
 {
     struct feed *f = feed_of(l);
-    if (f->pid != getpid() || feed_resolve(f, NULL) < 0)
+    if (f->pid != getpid() || feed_resolve(f, NULL) < 0 || f->takes_order)
         return 0;
     pthread_mutex_lock(&f->lock);
     uint64_t start = f->must_continue ? f->at.position : f->is_live ? f->live.start : 0;
@@ -157,6 +157,44 @@ const char *fb_class_name(const fb_loader *l, int label)
     if (label < 0 || label >= f->subset.class_count)
         return NULL;
     return catalog_class_name(f->dataset.catalog, f->subset.class_old ? f->subset.class_old[label] : label);
+}
+
+static bool is_selected(const struct feed *f, uint64_t i, uint64_t *sample)
+{
+    if (i >= f->subset.count)
+        return false;
+    *sample = f->subset.sample ? f->subset.sample[i] : i;
+    return true;
+}
+
+const char *fb_selected_key(const fb_loader *l, uint64_t i)
+{
+    uint64_t sample;
+    return is_selected(feed_of(l), i, &sample) ? catalog_key(feed_of(l)->dataset.catalog, sample, NULL) : NULL;
+}
+
+int fb_selected_label(const fb_loader *l, uint64_t i, const char *name, void *out, size_t bytes, struct fb_error *e)
+{
+    struct feed *f = feed_of(l);
+    uint64_t sample;
+    int field = labels_find(&f->labels, name);
+    if (field < 0 || !is_selected(f, i, &sample))
+        return error_set(e, FB_E_NOT_FOUND, "dataset", "there is no label '%s' of sample %llu", name, (unsigned long long)i);
+    if (bytes != f->labels.field[field].bytes)
+        return error_set(e, FB_E_USAGE, "dataset", "the label '%s' has %zu bytes, not %zu", name, f->labels.field[field].bytes, bytes);
+    return labels_get(&f->labels, field, i, sample, out, e);
+}
+
+const struct fb_column *fb_label_field(const fb_loader *l, int i)
+{
+    const struct feed *f = feed_of(l);
+    return i >= 0 && i < f->labels.count ? &f->labels.field[i].shown : NULL;
+}
+
+int fb_push_order(fb_loader *l, const uint64_t *samples, uint64_t count, int is_last, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    return given_push(feed_of(l), samples, count, is_last != 0, e ? e : &unused);
 }
 
 int fb_set_rank(fb_loader *l, int rank, int world_size, struct fb_error *e)

@@ -77,7 +77,7 @@ static void unhold(struct feed *f, struct slot *s)
 
 static struct run run_of(const struct feed *f, uint64_t epoch, uint64_t start)
 {
-    return (struct run){epoch, start, ranks_batch_count(&f->layout, start)};
+    return (struct run){epoch, start, f->takes_order ? UINT64_MAX : ranks_batch_count(&f->layout, start)};
 }
 
 /* Which epoch, and from where; a loaded state at the end of its epoch means the next one. */
@@ -95,7 +95,7 @@ static struct run wanted_run(struct feed *f, int64_t epoch)
 /* Is what the planner has prepared what is wanted? Then nothing is thrown away. */
 static bool is_prepared(const struct feed *f, const struct run *r)
 {
-    bool is_at_end = f->has_run && f->live_next == f->live.batches;
+    bool is_at_end = !f->takes_order && f->has_run && f->live_next == f->live.batches;
     return f->has_plan && is_at_end && r->start == 0 && r->epoch == f->live.epoch + 1;
 }
 
@@ -116,6 +116,8 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
     FB_TRY(start_planner(f, e));
     pthread_mutex_lock(&f->lock);
     struct run r = wanted_run(f, epoch);
+    if (f->takes_order)
+        given_restart(f);
     if (!is_prepared(f, &r))
         feed_replan(f, &r);
     f->live = r;
@@ -237,6 +239,8 @@ static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
         end_epoch(f);
         return 0;
     }
+    if (f->takes_order && !given_has_batch(f, &f->live, f->live_next))
+        return error_set(e, FB_E_STATE, "order", "the samples given with fb_push_order have run out");
     uint64_t called_ns = clock_now_ns();
     FB_TRY(wait_for_head(f, e));
     struct slot *s = pop_head(f);
@@ -319,7 +323,7 @@ int feed_load_state(struct feed *f, const char *json, struct fb_error *e)
         error_remedy(e, "open the loader with seed=%llu", (unsigned long long)s.seed);
         return FB_E_STATE;
     }
-    if (s.position > f->layout.count)
+    if (s.position > f->layout.count && !f->takes_order)
         return error_set(e, FB_E_STATE, "order", "the state's position %llu lies beyond the %llu samples of an epoch",
                          (unsigned long long)s.position, (unsigned long long)f->layout.count);
     pthread_mutex_lock(&f->lock);

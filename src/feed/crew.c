@@ -147,16 +147,23 @@ void crew_push(struct feed *f, struct load *first)
 
 /* ---- workers ---- */
 
+static void free_scratch(struct worker *w)
+{
+    scratch_free(&w->bytes);
+    scratch_free(&w->pixels);
+    scratch_free(&w->work);
+    scratch_free(&w->known);
+    scratch_free(&w->mapped[0]);
+    scratch_free(&w->mapped[1]);
+}
+
 static void ease(struct crew *c, struct worker *w)
 {
     uint32_t pressure = atomic_load_explicit(&c->pressure, memory_order_relaxed);
     if (pressure == w->pressure_seen)
         return;
     w->pressure_seen = pressure;
-    scratch_free(&w->bytes);
-    scratch_free(&w->pixels);
-    scratch_free(&w->work);
-    scratch_free(&w->known);
+    free_scratch(w);
     scratch_free(&w->codec.scratch);
 }
 
@@ -200,10 +207,7 @@ static void *worker_main(void *arg)
             pthread_cond_broadcast(&c->quiet);
     }
     pthread_mutex_unlock(&c->lock);
-    scratch_free(&w->bytes);
-    scratch_free(&w->pixels);
-    scratch_free(&w->work);
-    scratch_free(&w->known);
+    free_scratch(w);
     codec_state_free(&w->codec);
     return NULL;
 }
@@ -215,6 +219,7 @@ static int start_worker(struct crew *c, int index, struct fb_error *e)
         return error_set_errno(e, "feed", ENOMEM, "make worker %d", index);
     w->index = (uint32_t)index;
     w->bytes.budget = w->pixels.budget = w->work.budget = w->known.budget = &the_budget;
+    w->mapped[0].budget = w->mapped[1].budget = &the_budget;
     codec_state_init(&w->codec, &the_budget);
     char name[16];
     snprintf(name, sizeof(name), "fb-w%d", index);

@@ -19,6 +19,7 @@ struct worker {
     struct scratch pixels;  /* the decoded region */
     struct scratch work;    /* the transforms' */
     struct scratch known;   /* what was learnt of the sample before */
+    struct scratch mapped[2]; /* what goes into a function of the caller's, and what comes out */
 };
 
 /* Adds a feed: starts what is not running. threads, memory: 0 keeps what the process has (or its default). */

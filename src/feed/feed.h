@@ -20,6 +20,8 @@
 #include "base/log.h"
 #include "batch/slot.h"
 #include "dataset/dataset.h"
+#include "feed/chain.h"
+#include "feed/labels.h"
 #include "feed/reads.h"
 #include "io/io.h"
 #include "meter/meter.h"
@@ -33,7 +35,7 @@
 #include "transform/pipeline.h"
 
 /* What a load is doing, for the watchdog. */
-enum load_step { LOAD_IDLE, LOAD_PLANNED, LOAD_READING, LOAD_READY, LOAD_DECODING };
+enum load_step { LOAD_IDLE, LOAD_PLANNED, LOAD_READING, LOAD_READY, LOAD_DECODING, LOAD_MAPPING /* + which of the caller's functions */ };
 
 /* The unit of work: one sample's bytes, one decode, the place it fills. Belongs to one thread at a time: planner, io, worker. */
 struct load {
@@ -42,6 +44,7 @@ struct load {
     uint32_t attempt;            /* 0, or which stand-in for a bad sample this is */
     uint64_t position;           /* in the epoch */
     uint64_t sample;             /* in the catalog */
+    uint64_t selected;           /* in the selection */
     struct catalog_sample where;
     uint64_t size;               /* bytes to expect */
     bool needs_aim;              /* its sample was bad: the planner aims it at a stand-in */
@@ -77,12 +80,16 @@ struct feed {
     struct dataset dataset;
     struct subset subset;
     struct alias_table *weights;
-    struct pipeline *pipeline;
+    struct labels labels;
+    struct chain chain;
+    int (*map)(void *ctx, struct fb_map *m, struct fb_error *e);
+    void (*map_done)(void *ctx);
+    void *map_ctx;
     uint32_t out_height, out_width;
     uint64_t batch_size, global_batch_size, seed;
     bool is_shuffled, drop_last, skips_bad;
     int64_t max_errors;
-    int class_field; /* slot field that holds class labels to renumber, or -1 */
+    bool takes_order; /* the caller says which samples, epoch by epoch */
     struct io *io;
     struct budget *budget;
     struct learnt *learnt; /* NULL: nothing is kept */
@@ -110,6 +117,9 @@ struct feed {
     bool is_live, has_run;       /* an epoch is being consumed; one ever was */
     bool must_continue;          /* a state was loaded: the next epoch goes on from `at` */
     struct state at;             /* after the last batch returned */
+    uint64_t *given;             /* with takes_order: the epoch's samples so far */
+    uint64_t given_count, given_capacity;
+    bool is_given_all;
     uint64_t epoch_redraws;
     struct fb_error epoch_error; /* why the epoch ended early */
 
@@ -151,6 +161,7 @@ struct feed {
     _Atomic uint64_t exposed_wait_ns, consumed_ns, batches, samples, bad, changed, cached_reads, io_reads;
     _Atomic uint64_t decoded[CODEC_WAYS]; /* regions, by the way they took */
     _Atomic uint64_t first_batch_ns; /* from open to the first batch returned */
+    _Atomic uint64_t map_calls[CHAIN_MAX_MAPS], map_ns[CHAIN_MAX_MAPS], map_wait_ns[CHAIN_MAX_MAPS];
     uint64_t last_return_ns;
     pthread_mutex_t bad_lock;
     struct bad_sample *bad_list;
@@ -177,7 +188,12 @@ void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position
 void load_aim(struct feed *f, struct load *l, uint64_t sample); /* at a sample of the selection; a damaged catalog becomes l->error */
 void load_run(struct worker *w, struct feed *f, struct load *l);
 void load_finish(struct feed *f, struct load *l);
-void load_step(struct load *l, enum load_step step);
+void load_step(struct load *l, uint32_t step);
+/* Memory for the calling worker, asking others to give back what they don't need before giving up. */
+void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e);
+
+/* passage.c: bytes -> the sample's place, through the chain. */
+int passage_run(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e);
 
 /* consume.c */
 int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e);
@@ -188,6 +204,14 @@ int feed_load_state(struct feed *f, const char *json, struct fb_error *e);
 void feed_replan(struct feed *f, const struct run *r);
 /* Under f->lock: a slot of ours is free again. */
 void feed_recycle(struct feed *f, struct slot *s);
+
+/* order_given.c: epochs whose samples the caller gives. */
+int given_push(struct feed *f, const uint64_t *samples, uint64_t count, bool is_last, struct fb_error *e);
+/* Under f->lock: a new epoch begins. */
+void given_restart(struct feed *f);
+/* Under f->lock: are there samples for batch `batch` of the run; must the consumer give more before it can have it? */
+bool given_has_batch(const struct feed *f, const struct run *r, uint64_t batch);
+uint64_t given_in_batch(const struct feed *f, const struct run *r, uint64_t batch); /* how many */
 
 /* bad.c */
 void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch);

@@ -69,6 +69,24 @@ static void put_decoded(struct text *t, struct feed *f)
                 (unsigned long long)l.stale, (unsigned long long)l.written);
 }
 
+/* The caller's functions: seconds inside them, and seconds spent waiting to be let in (Python's lock). */
+static void put_maps(struct text *t, struct feed *f)
+{
+    uint64_t busy = 0, wait = 0;
+    for (int i = 0; i < f->chain.map_count; i++) {
+        busy += get(&f->map_ns[i]);
+        wait += get(&f->map_wait_ns[i]);
+    }
+    text_printf(t, ",\"map_seconds\":%.6f,\"gil_wait_seconds\":%.6f,\"maps\":[", seconds(busy), seconds(wait));
+    for (int i = 0; i < f->chain.map_count; i++) {
+        text_printf(t, "%s{\"name\":", i ? "," : "");
+        text_json_string(t, f->chain.map[i].name);
+        text_printf(t, ",\"calls\":%llu,\"seconds\":%.6f,\"gil_wait_seconds\":%.6f}", (unsigned long long)get(&f->map_calls[i]),
+                    seconds(get(&f->map_ns[i])), seconds(get(&f->map_wait_ns[i])));
+    }
+    text_printf(t, "]");
+}
+
 static void put_bad(struct text *t, struct feed *f)
 {
     text_printf(t, ",\"bad\":%llu,\"bad_samples\":[", (unsigned long long)get(&f->bad));
@@ -112,6 +130,7 @@ int feed_stats_json(struct feed *f, char *out, size_t out_size)
     put_io(&t, f);
     put_stages(&t, f);
     put_decoded(&t, f);
+    put_maps(&t, f);
     put_bad(&t, f);
     text_printf(&t, "}");
     int length = t.failed ? snprintf(out, out_size, "{}") : snprintf(out, out_size, "%s", t.data);

@@ -38,19 +38,39 @@ static int wait_for(struct feed *f, struct waiting_read *w, struct fb_error *e)
     return rc;
 }
 
-static int plan_size(struct feed *f, const uint8_t *bytes, size_t n, uint32_t *height, uint32_t *width, struct fb_error *e)
+/* The sample's labels, which a transform may ask for; one block to be freed. */
+static uint8_t *values_of(struct feed *f, uint64_t selected, void **values, struct fb_error *e)
+{
+    size_t total = 1;
+    for (int i = 0; i < f->labels.count; i++)
+        total += (f->labels.field[i].bytes + 7) & ~(size_t)7;
+    uint8_t *memory = malloc(total), *to = memory;
+    if (!memory)
+        error_set(e, FB_E_NOMEM, "read", "no memory for the labels of the first sample");
+    for (int i = 0; memory && i < f->labels.count; i++) {
+        values[i] = to;
+        if (labels_get(&f->labels, i, selected, f->subset.sample ? f->subset.sample[selected] : selected, to, e) < 0) {
+            free(memory);
+            return NULL;
+        }
+        to += (f->labels.field[i].bytes + 7) & ~(size_t)7;
+    }
+    return memory;
+}
+
+static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, size_t n, uint32_t *height, uint32_t *width, struct fb_error *e)
 {
     struct image_header h;
     const struct codec_ops *codec;
-    struct plan plan;
     FB_TRY(codec_header(bytes, n, &h, &codec, e));
-    FB_TRY(pipeline_plan(f->pipeline, &h, rng_stream(RNG_TRANSFORM, f->seed, 0, 0, 0), &plan, e));
-    *height = plan.out_height;
-    *width = plan.out_width;
-    return 0;
+    void *values[FB_MAX_FIELDS] = {0};
+    uint8_t *memory = values_of(f, selected, values, e);
+    int rc = memory ? chain_size_of(&f->chain, &h, values, height, width, e) : e->code;
+    free(memory);
+    return rc;
 }
 
-static int size_of(struct feed *f, const struct catalog_sample *s, uint32_t *height, uint32_t *width, struct fb_error *e)
+static int size_of(struct feed *f, uint64_t selected, const struct catalog_sample *s, uint32_t *height, uint32_t *width, struct fb_error *e)
 {
     size_t capacity = s->length + IO_TAIL;
     struct waiting_read *w = calloc(1, sizeof(*w));
@@ -78,7 +98,7 @@ static int size_of(struct feed *f, const struct catalog_sample *s, uint32_t *hei
     int rc = wait_for(f, w, e);
     if (rc < 0)
         return rc; /* the read still owns its memory */
-    rc = w->request.status < 0 ? w->request.status : plan_size(f, buffer, w->request.got, height, width, e);
+    rc = w->request.status < 0 ? w->request.status : plan_size(f, selected, buffer, w->request.got, height, width, e);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->came);
     free(w);
@@ -94,7 +114,7 @@ int first_size(struct feed *f, uint32_t *height, uint32_t *width, struct fb_erro
         uint64_t sample = f->subset.sample ? f->subset.sample[i] : i;
         error_clear(e);
         FB_TRY(catalog_sample(f->dataset.catalog, sample, &s, e));
-        rc = size_of(f, &s, height, width, e);
+        rc = size_of(f, i, &s, height, width, e);
         if (rc >= 0 || rc == FB_E_INTERRUPTED)
             return rc;
         error_at(e, s.key, -1);

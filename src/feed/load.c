@@ -8,7 +8,7 @@
 
 enum { MOST_ATTEMPTS = 64, WAITS_FOR_MEMORY = 200 };
 
-void load_step(struct load *l, enum load_step step)
+void load_step(struct load *l, uint32_t step)
 {
     atomic_store_explicit(&l->step, step, memory_order_relaxed);
     atomic_store_explicit(&l->since_ns, clock_now_ns(), memory_order_relaxed);
@@ -36,6 +36,7 @@ static struct fb_error *new_error(void)
 void load_aim(struct feed *f, struct load *l, uint64_t sample)
 {
     l->needs_aim = l->would_block = false;
+    l->selected = sample;
     l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
     struct fb_error *e = NULL;
     if (catalog_sample(f->dataset.catalog, l->sample, &l->where, NULL) < 0) {
@@ -118,7 +119,7 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
         return;
     }
     feed_note_bad(f, e, l->slot->epoch);
-    if (++l->attempt > MOST_ATTEMPTS || f->layout.count == 1) {
+    if (++l->attempt > MOST_ATTEMPTS || f->subset.count == 1) {
         error_remedy(e, "every stand-in tried was bad, too: check the data set");
         fail_batch(f, l, e);
         return;
@@ -142,8 +143,7 @@ static void note_cached(struct feed *f, bool is_cached)
     atomic_store_explicit(&f->miss_score, score, memory_order_relaxed);
 }
 
-/* Memory for the calling worker, asking others to give back what they don't need before giving up. */
-static void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e)
+void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e)
 {
     for (int i = 0; i < WAITS_FOR_MEMORY; i++) {
         void *p = scratch_need(s, bytes, NULL);
@@ -224,87 +224,6 @@ static void note_changed(struct feed *f, const struct load *l)
         atomic_fetch_add_explicit(&f->changed, 1, memory_order_relaxed);
 }
 
-/* ---- decoding ---- */
-
-static int check_size(const struct feed *f, const struct plan *plan, struct fb_error *e)
-{
-    if (plan->out_height == f->out_height && plan->out_width == f->out_width)
-        return 0;
-    error_set(e, FB_E_DATA, "transform", "it comes out %u x %u (height x width), but the batch's images are %u x %u", plan->out_height,
-              plan->out_width, f->out_height, f->out_width);
-    error_remedy(e, "add a transform that gives all images one size: RandomResizedCrop(224), or Resize(256) and CenterCrop(224)");
-    return FB_E_DATA;
-}
-
-/* Decodes with what is known of the file, and keeps what this decode found out. */
-static int decode(struct worker *w, struct feed *f, struct load *l, const struct codec_ops *codec, const uint8_t *bytes, size_t n,
-                  const struct plan *plan, const struct image *out, struct fb_error *e)
-{
-    struct codec_state *s = &w->codec;
-    struct learnt_identity id = {n, l->request.object_mtime_ns ? l->request.object_mtime_ns : l->where.mtime_ns};
-    uint64_t key = f->learnt ? learnt_key(l->where.key) : 0;
-    s->known_bytes = f->learnt ? learnt_get(f->learnt, key, &id, &w->known) : 0;
-    s->known = s->known_bytes ? w->known.data : NULL;
-    s->wants_record = f->learnt != NULL;
-    FB_TRY(codec_decode(s, codec, bytes, n, &plan->header, &plan->region, out, e));
-    meter_add(&f->decoded[s->way], 1);
-    if (f->learnt && s->record_bytes)
-        learnt_put(f->learnt, key, &id, s->record.data, s->record_bytes);
-    return 0;
-}
-
-static int decode_and_transform(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
-{
-    struct slot *s = l->slot;
-    struct image_header h;
-    const struct codec_ops *codec;
-    struct plan plan;
-    uint64_t t0 = clock_now_ns();
-    FB_TRY(codec_header(bytes, n, &h, &codec, e));
-    struct rng rng = rng_stream(RNG_TRANSFORM, f->seed, s->epoch, l->position, l->attempt);
-    FB_TRY(pipeline_plan(f->pipeline, &h, rng, &plan, e));
-    FB_TRY(check_size(f, &plan, e));
-
-    struct place out = {slot_at(s, 0, l->place), pipeline_dtype(f->pipeline), pipeline_layout(f->pipeline), f->out_height, f->out_width};
-    struct image region = {.stride = 3 * (size_t)plan.region.width, .width = plan.region.width, .height = plan.region.height};
-    bool is_direct = pipeline_is_identity(f->pipeline, &plan);
-    region.data = is_direct ? out.data : worker_memory(f, &w->pixels, region.stride * region.height, e);
-    if (!region.data)
-        return e->code;
-    FB_TRY(decode(w, f, l, codec, bytes, n, &plan, &region, e));
-    uint64_t t1 = clock_now_ns();
-    meter_work(&f->meter, w->index, STAGE_DECODE, t1 - t0, 1, region.stride * region.height);
-    if (!is_direct) {
-        if (!worker_memory(f, &w->work, plan.scratch_bytes, e))
-            return e->code;
-        FB_TRY(pipeline_run(f->pipeline, &plan, &region, &out, &w->work, e));
-    }
-    meter_work(&f->meter, w->index, STAGE_TRANSFORM, clock_now_ns() - t1, 1, s->shape->field[0].sample_bytes);
-    s->place[l->place].draw = plan.draw;
-    return 0;
-}
-
-static int copy_labels(struct feed *f, struct load *l, struct fb_error *e)
-{
-    struct slot *s = l->slot;
-    for (int field = 1; field < s->shape->field_count; field++) {
-        const void *value = catalog_value(f->dataset.catalog, l->sample, field - 1, e);
-        if (!value)
-            return e->code;
-        void *to = slot_at(s, field, l->place);
-        memcpy(to, value, s->shape->field[field].sample_bytes);
-        if (field == f->class_field && f->subset.class_new) {
-            int64_t label;
-            memcpy(&label, to, sizeof(label));
-            if (label < 0 || label >= catalog_class_count(f->dataset.catalog))
-                return error_set(e, FB_E_DATA, "dataset", "its label %lld is not a class", (long long)label);
-            label = f->subset.class_new[label];
-            memcpy(to, &label, sizeof(label));
-        }
-    }
-    return 0;
-}
-
 static void note_service(struct feed *f, uint64_t ns)
 {
     uint64_t mean = atomic_load_explicit(&f->service_ns, memory_order_relaxed);
@@ -329,10 +248,8 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
         return;
     if (rc == 0) {
         note_changed(f, l);
-        rc = decode_and_transform(w, f, l, bytes, n, &e);
+        rc = passage_run(w, f, l, bytes, n, &e);
     }
-    if (rc == 0)
-        rc = copy_labels(f, l, &e);
     note_service(f, clock_now_ns() - since);
     if (rc < 0)
         handle_bad(f, l, &e);

@@ -40,7 +40,9 @@ static int check_options(const fb_options *o, struct fb_error *e)
         return refuse(e, "threads must be from 0 (automatic) to 1024", "");
     if (o->layout < FB_NCHW || o->layout > FB_CHANNELS_LAST)
         return refuse(e, "layout is none of NCHW, NHWC, channels_last", "");
-    if (o->weights && !o->shuffle)
+    if (o->takes_order && (o->shuffle || o->weights || o->is_balanced))
+        return refuse(e, "a given order is neither shuffled nor weighted", "leave out shuffle= and weights=, or the sampler");
+    if ((o->weights || o->is_balanced) && !o->shuffle)
         return refuse(e, "weights draw at random, so they need shuffle", "set shuffle=True, or leave weights out");
     return 0;
 }
@@ -64,6 +66,42 @@ static int open_dataset(struct feed *f, const fb_options *o, struct fb_error *e)
     return dataset_open(&f->dataset, &r, e);
 }
 
+/* Every class equally often: a sample's weight is one by the size of its class. */
+static int weigh_classes(struct feed *f, int field, double *weights, struct fb_error *e)
+{
+    int64_t most = 1 << 24, *count = calloc((size_t)most, sizeof(*count)), *label = malloc(f->subset.count * sizeof(*label));
+    int rc = count && label ? 0 : error_set(e, FB_E_NOMEM, "order", "no memory to balance %llu samples", (unsigned long long)f->subset.count);
+    size_t bytes = f->labels.field[field].bytes;
+    for (uint64_t i = 0; rc == 0 && i < f->subset.count; i++) {
+        label[i] = 0;
+        rc = labels_get(&f->labels, field, i, f->subset.sample ? f->subset.sample[i] : i, &label[i], e);
+        if (rc == 0 && (label[i] < 0 || label[i] >= most || bytes > sizeof(*label)))
+            rc = error_set(e, FB_E_USAGE, "order", "weights=\"balanced\": the label %lld is not a class number from 0 to %lld", (long long)label[i], (long long)most - 1);
+        if (rc == 0)
+            count[label[i]]++;
+    }
+    for (uint64_t i = 0; rc == 0 && i < f->subset.count; i++)
+        weights[i] = 1.0 / (double)count[label[i]];
+    free(count);
+    free(label);
+    return rc;
+}
+
+static int balance_weights(struct feed *f, struct fb_error *e)
+{
+    int field = labels_class_field(&f->labels);
+    if (field < 0)
+        return refuse(e, "weights=\"balanced\" needs classes, or one label of whole numbers", "give the weights themselves");
+    double *weights = malloc(f->subset.count * sizeof(*weights));
+    if (!weights)
+        return error_set_errno(e, "order", ENOMEM, "weigh %llu samples", (unsigned long long)f->subset.count);
+    int rc = weigh_classes(f, field, weights, e);
+    if (rc == 0)
+        rc = alias_open(&f->weights, weights, f->subset.count, f->subset.count, e);
+    free(weights);
+    return rc;
+}
+
 static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     struct subset_request r = {
@@ -78,15 +116,21 @@ static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *
         .split_share = o->split_share,
     };
     FB_TRY(subset_choose(&f->subset, f->dataset.catalog, &r, e));
+    FB_TRY(labels_open(&f->labels, f->dataset.catalog, &f->subset, o, e));
+    if (o->is_balanced)
+        return balance_weights(f, e);
     if (o->weights)
         FB_TRY(alias_open(&f->weights, o->weights, o->weight_count, f->subset.count, e));
     return 0;
 }
 
-static int open_pipeline(struct feed *f, const fb_options *o, struct fb_error *e)
+static int open_chain(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    FB_TRY(pipeline_open(&f->pipeline, o->transforms, o->dtype, o->layout, o->exif != 0, e));
-    if (pipeline_fixed_size(f->pipeline, &f->out_height, &f->out_width))
+    FB_TRY(chain_open(&f->chain, o->transforms, o->dtype, o->layout, o->exif != 0, e));
+    FB_TRY(chain_bind(&f->chain, &f->labels, e));
+    if (f->chain.map_count && !f->map)
+        return refuse(e, "transforms have a map step, but there is no function for it", "set fb_options.map");
+    if (chain_fixed_size(&f->chain, &f->out_height, &f->out_width))
         return 0;
     return first_size(f, &f->out_height, &f->out_width, e);
 }
@@ -107,7 +151,10 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
     f->rank = o->rank;
     f->world = o->world_size;
     f->opened_ns = clock_now_ns();
-    f->class_field = -1;
+    f->map = o->map;
+    f->map_done = o->map_done;
+    f->map_ctx = o->map_ctx;
+    f->takes_order = o->takes_order != 0;
     atomic_init(&f->refs, 1);
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_init(&f->bad_lock, NULL);
@@ -123,11 +170,11 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
 
 static int add_image_field(struct feed *f, struct slot_shape *s, struct fb_error *e)
 {
-    enum fb_dtype dtype = pipeline_dtype(f->pipeline);
+    enum fb_dtype dtype = pipeline_dtype(chain_last(&f->chain));
     int64_t size = (int64_t)fb_dtype_size(dtype), h = f->out_height, w = f->out_width;
     if (dtype == FB_UINT64) /* the digest transform: one number per image */
         return slot_shape_add(s, "digest", dtype, 0, NULL, NULL, e);
-    switch (pipeline_layout(f->pipeline)) {
+    switch (pipeline_layout(chain_last(&f->chain))) {
     case FB_NCHW: return slot_shape_add(s, "image", dtype, 3, (int64_t[]){3, h, w}, NULL, e);
     case FB_NHWC: return slot_shape_add(s, "image", dtype, 3, (int64_t[]){h, w, 3}, NULL, e);
     default: return slot_shape_add(s, "image", dtype, 3, (int64_t[]){3, h, w}, (int64_t[]){size, 3 * w * size, 3 * size}, e);
@@ -139,10 +186,8 @@ static int make_shape(struct feed *f, uint64_t places, struct slot_shape *s, str
     memset(s, 0, sizeof(*s));
     s->places = (uint32_t)places;
     FB_TRY(add_image_field(f, s, e));
-    for (int i = 0; i < catalog_field_count(f->dataset.catalog); i++) {
-        const struct catalog_field *field = catalog_field(f->dataset.catalog, i);
-        if (field->is_class)
-            f->class_field = s->field_count;
+    for (int i = 0; i < f->labels.count; i++) {
+        const struct fb_column *field = &f->labels.field[i].shown;
         FB_TRY(slot_shape_add(s, field->name, field->dtype, field->ndim, field->shape, NULL, e));
     }
     return 0;
@@ -168,8 +213,22 @@ static void size_look_ahead(struct feed *f)
     f->reads.limit = limit / 4;
 }
 
+/* A given order is this process's own: nobody shares it. How long it is turns out as it comes. */
+static int resolve_given(struct feed *f, struct fb_error *e)
+{
+    if (f->rank > 0 || f->world > 1)
+        return refuse(e, "rank= and world_size= do not go with a sampler: its indices are this process's own", "let the sampler divide the epoch");
+    f->rank = 0;
+    f->world = 1;
+    uint64_t batch = f->global_batch_size ? f->global_batch_size : f->batch_size;
+    f->layout = (struct rank_layout){batch, batch, 0, 1, f->drop_last};
+    return 0;
+}
+
 static int resolve_ranks(struct feed *f, struct fb_error *e)
 {
+    if (f->takes_order)
+        return resolve_given(f, e);
     if (f->rank < 0)
         FB_TRY(ranks_from_environment((const char *(*)(const char *))getenv, &f->rank, &f->world, e));
     if (f->world < 1 || f->rank < 0 || f->rank >= f->world) {
@@ -224,7 +283,7 @@ int feed_check_memory(const struct feed *f, uint64_t need, struct fb_error *e)
 static int check_batch_fits(struct feed *f, struct fb_error *e)
 {
     struct slot_shape shape;
-    uint64_t places = f->global_batch_size ? 1 : f->batch_size < f->subset.count ? f->batch_size : f->subset.count;
+    uint64_t places = f->global_batch_size ? 1 : f->takes_order ? f->batch_size : f->batch_size < f->subset.count ? f->batch_size : f->subset.count;
     FB_TRY(make_shape(f, places, &shape, e));
     return feed_check_memory(f, least_memory(slot_bytes(&shape, sizeof(struct load))), e);
 }
@@ -241,7 +300,7 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     if (f->dataset.learnt_dir)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
     FB_TRY(io_open(&f->io, o->io, IO_DEPTH, &f->log, e));
-    FB_TRY(open_pipeline(f, o, e));
+    FB_TRY(open_chain(f, o, e));
     return check_batch_fits(f, e);
 }
 
@@ -284,7 +343,9 @@ void feed_unref(struct feed *f)
     }
     feed_free_bad(f);
     free(f->held_slots);
-    pipeline_close(f->pipeline);
+    free(f->given);
+    chain_close(&f->chain);
+    labels_close(&f->labels);
     alias_close(f->weights);
     subset_free(&f->subset);
     dataset_close(&f->dataset);
@@ -329,6 +390,8 @@ void feed_close(struct feed *f)
     drop_ready(f, redo);
     if (is_stuck)
         return; /* someone may still write to it: left behind for ever */
+    if (f->map_done)
+        f->map_done(f->map_ctx);
     learnt_close(f->learnt); /* now, not with the last batch kept: another process may want to merge */
     feed_unref(f);
 }

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -27,6 +28,8 @@ struct plan_state {
     struct order order;     /* of f->planned.epoch */
     uint64_t order_epoch;
     bool has_order;
+    struct rank_layout layout; /* as it was when the batch was begun */
+    uint64_t *given;           /* with takes_order: the samples of the batch */
 };
 
 /* ---- slots; f->lock is held ---- */
@@ -103,6 +106,8 @@ static bool wants_batch(struct feed *f)
 {
     if (!f->has_plan)
         return false;
+    if (f->takes_order)
+        return f->ahead < f->look_ahead && given_has_batch(f, &f->planned, f->planned_next);
     if (f->planned_next == f->planned.batches) { /* on to the next epoch, on the guess that it will be wanted */
         f->planned = (struct run){f->planned.epoch + 1, 0, ranks_batch_count(&f->layout, 0)};
         f->planned_next = 0;
@@ -226,7 +231,7 @@ static bool issue(struct plan_state *p)
 static const struct order *order_of(struct plan_state *p, uint64_t epoch)
 {
     if (!p->has_order || p->order_epoch != epoch) {
-        order_init(&p->order, p->f->layout.count, p->f->seed, epoch, p->f->is_shuffled, p->f->weights);
+        order_init(&p->order, p->f->subset.count, p->f->seed, epoch, p->f->is_shuffled, p->f->weights);
         p->order_epoch = epoch;
         p->has_order = true;
     }
@@ -236,7 +241,7 @@ static const struct order *order_of(struct plan_state *p, uint64_t epoch)
 static void fill_slot(struct plan_state *p, struct slot *s, const struct run *run, uint64_t batch)
 {
     struct feed *f = p->f;
-    struct batch_span span = ranks_batch(&f->layout, run->start, batch);
+    struct batch_span span = ranks_batch(&p->layout, run->start, batch);
     s->epoch = run->epoch;
     s->batch = batch;
     s->first = span.first;
@@ -255,7 +260,7 @@ static void fill_slot(struct plan_state *p, struct slot *s, const struct run *ru
         struct load *l = &loads[i];
         load_init(l, s, i, span.first + i);
         s->place[i].is_repeat = i >= span.count - span.repeats;
-        load_aim(f, l, order_at(o, l->position));
+        load_aim(f, l, p->given ? p->given[i] : order_at(o, l->position));
         *tail = l;
         tail = &l->next;
     }
@@ -285,7 +290,7 @@ static void collect_redo(struct plan_state *p)
         f->redo = l->next;
         if (l->needs_aim) {
             struct order o;
-            order_init(&o, f->layout.count, f->seed, l->slot->epoch, f->is_shuffled, f->weights);
+            order_init(&o, f->subset.count, f->seed, l->slot->epoch, f->is_shuffled, f->weights);
             load_aim(f, l, order_redraw(&o, l->position, l->attempt));
         }
         l->next = p->todo;
@@ -311,6 +316,9 @@ static void plan_batch(struct plan_state *p, struct slot *s)
     uint64_t batch = f->planned_next++;
     s->generation = atomic_load_explicit(&f->generation, memory_order_relaxed);
     s->sequence = f->sequence++;
+    p->layout = f->layout;
+    if (f->takes_order)
+        memcpy(p->given, f->given + run.start + batch * f->layout.global_batch, given_in_batch(f, &run, batch) * sizeof(*p->given));
     pthread_mutex_unlock(&f->lock);
 
     uint64_t since = clock_now_ns();
@@ -365,6 +373,8 @@ void *planner_main(void *arg)
 {
     struct plan_state p = {.f = arg};
     struct feed *f = arg;
+    if (f->takes_order && !(p.given = malloc(f->shape.places * sizeof(*p.given))))
+        return NULL; /* the watchdog will say that no batch comes */
     pthread_mutex_lock(&f->lock);
     while (!f->is_closing) {
         collect_redo(&p);
@@ -384,6 +394,7 @@ void *planner_main(void *arg)
     collect_redo(&p);
     pthread_mutex_unlock(&f->lock);
     drop_todo(&p);
+    free(p.given);
     return NULL;
 }
 

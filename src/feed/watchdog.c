@@ -13,10 +13,13 @@ static uint64_t patience_ns(void)
     return seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
 }
 
-static const char *step_name(uint32_t step)
+static const char *step_name(const struct feed *f, uint32_t step, char *out, size_t out_size)
 {
     static const char *const names[] = {"done", "waiting to be read", "being read", "waiting for a worker", "being decoded"};
-    return names[step <= LOAD_DECODING ? step : 0];
+    if (step < LOAD_MAPPING)
+        return names[step];
+    snprintf(out, out_size, "inside the function %s", f->chain.map[(step - LOAD_MAPPING) % CHAIN_MAX_MAPS].name);
+    return out;
 }
 
 /* The unfinished load of the slot the consumer waits for that has been at its step for longest. */
@@ -32,7 +35,7 @@ static const struct load *oldest_load(const struct slot *s)
 }
 
 /* Composed under the lock, said outside it: the log function may take locks of its own (Python's). */
-static void compose(const struct slot *s, uint64_t now, uint64_t waited_ns, char *out, size_t out_size)
+static void compose(const struct feed *f, const struct slot *s, uint64_t now, uint64_t waited_ns, char *out, size_t out_size)
 {
     const struct load *l = s ? oldest_load(s) : NULL;
     if (!l) {
@@ -40,11 +43,11 @@ static void compose(const struct slot *s, uint64_t now, uint64_t waited_ns, char
                  (double)waited_ns / 1e9);
         return;
     }
-    char path[256];
+    char path[256], step[128];
     const char *key = s->place[l->place].key;
     snprintf(out, out_size, "the next batch has been waited for %.0f s: %u of its %u samples are missing; %s is %s for %.1f s",
              (double)waited_ns / 1e9, atomic_load_explicit(&s->remaining, memory_order_relaxed), s->count,
-             text_escape(key ? key : "?", path, sizeof(path)), step_name(atomic_load_explicit(&l->step, memory_order_relaxed)),
+             text_escape(key ? key : "?", path, sizeof(path)), step_name(f, atomic_load_explicit(&l->step, memory_order_relaxed), step, sizeof(step)),
              (double)(now - atomic_load_explicit(&l->since_ns, memory_order_relaxed)) / 1e9);
 }
 
@@ -60,7 +63,7 @@ void watchdog_look(struct feed *f)
         return;
     char line[512];
     pthread_mutex_lock(&f->lock);
-    compose(f->ahead_first, now, now - since, line, sizeof(line));
+    compose(f, f->ahead_first, now, now - since, line, sizeof(line));
     pthread_mutex_unlock(&f->lock);
     log_line(&f->log, LOG_WARN, "%s", line);
 }

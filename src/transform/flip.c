@@ -1,4 +1,5 @@
-/* random_horizontal_flip and random_vertical_flip. As last steps they cost nothing: the store mirrors. */
+/* random_horizontal_flip and random_vertical_flip. As last steps they cost nothing: the store mirrors. Labels that mean a side or a turn
+ * change with the picture: those named in `negate` change their sign, those paired in `swap` their values. */
 #include <string.h>
 
 #include "transform/draws.h"
@@ -7,6 +8,8 @@
 
 struct flip {
     double p;
+    const char *negate, *swap; /* text, until checked */
+    struct step_labels labels;
 };
 
 enum { IS_FLIPPED }; /* step_plan.value */
@@ -14,6 +17,21 @@ enum { IS_FLIPPED }; /* step_plan.value */
 static void set_defaults(void *params)
 {
     ((struct flip *)params)->p = 0.5;
+}
+
+static int flip_check(void *params, struct fb_error *e)
+{
+    struct flip *p = params;
+    int rc = p->negate ? label_names_option(&p->labels, p->negate, LABEL_NEGATE, "flip: negate=", e) : 0;
+    if (rc == 0 && p->swap)
+        rc = label_names_option(&p->labels, p->swap, LABEL_SWAP, "flip: swap=", e);
+    p->negate = p->swap = NULL;
+    return rc;
+}
+
+static const struct step_labels *flip_labels(const void *params)
+{
+    return &((const struct flip *)params)->labels;
 }
 
 static bool flip_draw(const void *params, struct rng *rng, struct step_plan *s)
@@ -97,6 +115,8 @@ static void vertical_apply(const void *params, const struct step_plan *s, struct
 
 static const struct option flip_options[] = {
     {"p", OPTION_DOUBLE, offsetof(struct flip, p), 0, 1, NULL, "P", "probability; default 0.5"},
+    {"negate", OPTION_STRING, offsetof(struct flip, negate), 0, 0, NULL, "NAMES", "labels whose sign changes with the flip: yaw,pose[2]"},
+    {"swap", OPTION_STRING, offsetof(struct flip, swap), 0, 0, NULL, "PAIRS", "labels that change places with the flip: left:right,x0:x1"},
     {0},
 };
 
@@ -106,6 +126,8 @@ const struct transform_ops transform_random_horizontal_flip = {
     .options = flip_options,
     .params_size = sizeof(struct flip),
     .defaults = set_defaults,
+    .check = flip_check,
+    .labels = flip_labels,
     .plan = horizontal_plan,
     .back = horizontal_back,
     .is_idle = flip_is_idle,
@@ -119,6 +141,8 @@ const struct transform_ops transform_random_vertical_flip = {
     .options = flip_options,
     .params_size = sizeof(struct flip),
     .defaults = set_defaults,
+    .check = flip_check,
+    .labels = flip_labels,
     .plan = vertical_plan,
     .back = vertical_back,
     .is_idle = flip_is_idle,

@@ -11,7 +11,7 @@ static uint32_t bits_of(float v)
 }
 
 /* Round to nearest even by adding just under half of what is cut off, plus the bit that stays last. */
-static uint16_t to_bf16(float v)
+uint16_t level_to_bf16(float v)
 {
     uint32_t u = bits_of(v);
     if (v != v)
@@ -19,7 +19,7 @@ static uint16_t to_bf16(float v)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-static uint16_t to_f16(float v)
+uint16_t level_to_f16(float v)
 {
     uint32_t u = bits_of(v), sign = u >> 16 & 0x8000;
     u &= 0x7fffffff;
@@ -53,8 +53,8 @@ void levels_build(struct levels *l, const float mean[3], const float std[3])
         for (int v = 0; v < 256; v++) {
             float y = ((float)v / 255.0f - mean[c]) / std[c];
             l->f32[c][v] = y;
-            l->f16[c][v] = to_f16(y);
-            l->bf16[c][v] = to_bf16(y);
+            l->f16[c][v] = level_to_f16(y);
+            l->bf16[c][v] = level_to_bf16(y);
         }
         l->mean[c] = mean[c];
         l->high[c] = (float)(1.0 / std[c]);

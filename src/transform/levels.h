@@ -17,6 +17,10 @@ struct levels {
     float mean[3], high[3], low[3]; /* 1 / std = high + low */
 };
 
+/* Rounded to nearest even. */
+uint16_t level_to_f16(float v);
+uint16_t level_to_bf16(float v);
+
 void levels_build(struct levels *l, const float mean[3], const float std[3]);
 
 #define LEVELS_255_HIGH 0x1.010102p-8f /* 1 / 255 = HIGH + LOW */

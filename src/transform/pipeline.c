@@ -23,6 +23,21 @@ static void number_streams(struct pipeline *p)
             p->step[i].stream = next++;
 }
 
+static int collect_labels(struct pipeline *p, struct fb_error *e)
+{
+    for (int i = 0; i < p->step_count; i++) {
+        const struct transform_ops *ops = p->step[i].ops;
+        const struct step_labels *l = ops->labels ? ops->labels(p->step[i].params) : NULL;
+        p->step[i].first_label = p->label_count;
+        for (int k = 0; l && k < l->count; k++) {
+            if (p->label_count == PIPELINE_MAX_LABELS)
+                return error_set(e, FB_E_USAGE, "transform", "the transforms refer to more than %d labels", PIPELINE_MAX_LABELS);
+            p->label[p->label_count++] = (struct pipeline_label){l->label[k].name, ops->name, l->label[k].use, i};
+        }
+    }
+    return 0;
+}
+
 static void find_fixed_size(struct pipeline *p)
 {
     for (int i = 0; i < p->step_count; i++)
@@ -61,7 +76,7 @@ static int set_up(struct pipeline *p, const char *spec, enum fb_dtype dtype, str
         fold_flips(p);
     number_streams(p);
     find_fixed_size(p);
-    return 0;
+    return collect_labels(p, e);
 }
 
 int pipeline_open(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
@@ -86,6 +101,36 @@ void pipeline_close(struct pipeline *p)
         return;
     pipeline_free_steps(p);
     free(p);
+}
+
+bool pipeline_is_plain(const struct pipeline *p)
+{
+    return p->step_count == 0 && !p->is_normalized && !p->is_digest;
+}
+
+uint32_t pipeline_stream_count(const struct pipeline *p)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < p->step_count; i++)
+        count += (p->step[i].ops->flags & TRANSFORM_IS_RANDOM) != 0;
+    return count;
+}
+
+void pipeline_set_first_stream(struct pipeline *p, uint32_t first)
+{
+    for (int i = 0; i < p->step_count; i++)
+        if (p->step[i].ops->flags & TRANSFORM_IS_RANDOM)
+            p->step[i].stream = first++;
+}
+
+int pipeline_label_count(const struct pipeline *p)
+{
+    return p->label_count;
+}
+
+struct pipeline_label pipeline_label(const struct pipeline *p, int i)
+{
+    return p->label[i];
 }
 
 enum fb_dtype pipeline_dtype(const struct pipeline *p)

@@ -24,11 +24,29 @@ enum fb_layout pipeline_layout(const struct pipeline *p);
 /* The size every sample comes out with, or false: it depends on the sample's own size. */
 bool pipeline_fixed_size(const struct pipeline *p, uint32_t *height, uint32_t *width);
 
-enum { PIPELINE_MAX_STEPS = 16 };
+/* Several pipelines after one another (the caller's own functions run between them) number their random steps as one: how many there are,
+ * and where the numbers of this one begin. Before the first plan. */
+uint32_t pipeline_stream_count(const struct pipeline *p);
+void pipeline_set_first_stream(struct pipeline *p, uint32_t first);
+
+/* Labels that the steps refer to by name, "yaw" or "pose[0]". Those read have their values given to pipeline_plan_labelled; those changed
+ * are the caller's to change, when pipeline_is_drawn says that the step took place. A swap is two entries. */
+enum label_use { LABEL_READ, LABEL_NEGATE, LABEL_SWAP };
+struct pipeline_label {
+    const char *name;
+    const char *transform; /* whose */
+    enum label_use use;
+    int step;
+};
+int pipeline_label_count(const struct pipeline *p);
+struct pipeline_label pipeline_label(const struct pipeline *p, int i);
+
+enum { PIPELINE_MAX_STEPS = 16, PIPELINE_MAX_LABELS = 64 };
 struct step_plan { /* what one transform decided for one sample; meaning private to that transform */
     uint32_t in_height, in_width, out_height, out_width;
     struct region need; /* the part of its input that later steps need */
     double value[8];
+    const double *labels; /* values of the labels it refers to; only while it is planned */
 };
 struct plan {
     struct image_header header;
@@ -42,13 +60,23 @@ struct plan {
 /* Draws everything random from `rng` and works out what to decode. FB_E_DATA: this image cannot go through (smaller than the crop, ...),
  * with the sizes in the cause. */
 int pipeline_plan(const struct pipeline *p, const struct image_header *h, struct rng rng, struct plan *plan, struct fb_error *e);
+/* The same for a pipeline that reads labels: one value for each pipeline_label, in that order. */
+int pipeline_plan_labelled(const struct pipeline *p, const struct image_header *h, struct rng rng, const double *labels, struct plan *plan,
+                           struct fb_error *e);
+/* Did the draw make this step (a flip) happen? */
+bool pipeline_is_drawn(const struct pipeline *p, const struct plan *plan, int step);
 
+/* True when there are no steps at all and nothing says how the result is written. */
+bool pipeline_is_plain(const struct pipeline *p);
 /* True when the decoded region is the result (nothing to do but lie there): the codec may decode straight into the place. */
 bool pipeline_is_identity(const struct pipeline *p, const struct plan *plan);
 
 /* Runs the plan on the decoded region (which it may overwrite) into `out`. scratch: the calling thread's. */
 int pipeline_run(const struct pipeline *p, const struct plan *plan, const struct image *decoded, const struct place *out,
                  struct scratch *scratch, struct fb_error *e);
+
+/* Packed float32 pixels of the place's size, ready as they are, into a place of float dtype and any layout. */
+void pipeline_store_floats(const float *in, const struct place *out);
 
 /* The draws as JSON into out; returns the length wanted. */
 int pipeline_draw_json(const struct draw *d, char *out, size_t out_size);

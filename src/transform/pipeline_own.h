@@ -10,6 +10,7 @@ struct step {
     void *params;
     uint32_t stream;  /* number among the random steps */
     bool is_folded;   /* a flip that the store does */
+    int first_label;  /* in pipeline.label, if it has any */
 };
 
 struct pipeline {
@@ -22,6 +23,8 @@ struct pipeline {
     bool is_fixed;
     uint32_t height, width; /* if fixed */
     struct levels levels;
+    int label_count;
+    struct pipeline_label label[PIPELINE_MAX_LABELS];
 };
 
 /* Compiles the text into p's steps; pipeline_free_steps undoes it, also after a failure. */

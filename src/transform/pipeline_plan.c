@@ -8,15 +8,16 @@
 #include "transform/pipeline_own.h"
 #include "transform/transform_list.h"
 
-static int plan_forwards(const struct pipeline *p, const struct rng *rng, struct plan *plan, uint32_t height, uint32_t width,
-                         struct fb_error *e)
+static int plan_forwards(const struct pipeline *p, const struct rng *rng, const double *labels, struct plan *plan, uint32_t height,
+                         uint32_t width, struct fb_error *e)
 {
     for (int i = 0; i < p->step_count; i++) {
         const struct step *step = &p->step[i];
         struct step_plan *s = &plan->step[i];
-        *s = (struct step_plan){.in_height = height, .in_width = width};
+        *s = (struct step_plan){.in_height = height, .in_width = width, .labels = labels ? labels + step->first_label : NULL};
         struct rng own = draw_stream(rng, step->stream);
         FB_TRY(step->ops->plan(step->params, &own, s, &plan->draw, e));
+        s->labels = NULL;
         height = s->out_height;
         width = s->out_width;
     }
@@ -106,7 +107,19 @@ void plan_folded_flips(const struct pipeline *p, const struct plan *plan, bool *
     }
 }
 
+bool pipeline_is_drawn(const struct pipeline *p, const struct plan *plan, int step)
+{
+    const struct transform_ops *ops = p->step[step].ops;
+    return !ops->is_idle || !ops->is_idle(p->step[step].params, &plan->step[step], plan->step[step].need);
+}
+
 int pipeline_plan(const struct pipeline *p, const struct image_header *h, struct rng rng, struct plan *plan, struct fb_error *e)
+{
+    return pipeline_plan_labelled(p, h, rng, NULL, plan, e);
+}
+
+int pipeline_plan_labelled(const struct pipeline *p, const struct image_header *h, struct rng rng, const double *labels, struct plan *plan,
+                           struct fb_error *e)
 {
     plan->header = *h;
     plan->draw = (struct draw){.jitter_order = {255, 255, 255, 255}, .brightness = 1, .contrast = 1, .saturation = 1};
@@ -115,7 +128,7 @@ int pipeline_plan(const struct pipeline *p, const struct image_header *h, struct
     int orientation = plan_orientation(p, plan);
     bool is_transposed = orient_is_transposed(orientation);
     struct region first;
-    FB_TRY(plan_forwards(p, &rng, plan, is_transposed ? h->width : h->height, is_transposed ? h->height : h->width, e));
+    FB_TRY(plan_forwards(p, &rng, labels, plan, is_transposed ? h->width : h->height, is_transposed ? h->height : h->width, e));
     FB_TRY(plan_backwards(p, plan, &first, e));
     plan->region = orient_back(orientation, h->height, h->width, first);
     plan->draw.crop = seen_part(p, plan);

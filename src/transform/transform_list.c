@@ -8,6 +8,7 @@ const struct transform_ops *const transform_list[] = {
     &transform_resize,
     &transform_center_crop,
     &transform_random_crop,
+    &transform_crop_box,
     &transform_pad,
     &transform_random_horizontal_flip,
     &transform_random_vertical_flip,

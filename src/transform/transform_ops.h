@@ -26,6 +26,18 @@ struct step_memory {
     void *work;      /* 64-byte aligned */
 };
 
+/* Labels that a step refers to, as lists of names in its options say. */
+enum { STEP_MAX_LABELS = 32, LABEL_NAME_BYTES = 80 };
+struct step_labels {
+    int count;
+    struct {
+        enum label_use use;
+        char name[LABEL_NAME_BYTES];
+    } label[STEP_MAX_LABELS];
+};
+/* Adds the names of "a,b,c"; for LABEL_SWAP "a:b,c:d". FB_E_USAGE with the transform's name. */
+int label_names_option(struct step_labels *l, const char *text, enum label_use use, const char *what, struct fb_error *e);
+
 struct transform_ops {
     const char *name;
     unsigned flags;
@@ -36,6 +48,8 @@ struct transform_ops {
     void (*defaults)(void *params);
     /* MAY. Checks params that belong together and makes them ready. FB_E_USAGE. */
     int (*check)(void *params, struct fb_error *e);
+    /* MAY. The labels it reads (then s->labels has their values in plan) or changes. */
+    const struct step_labels *(*labels)(const void *params);
     /* MAY. The size of every output, given whether the input's is fixed; missing: as the input. True: *height x *width. */
     bool (*fixed)(const void *params, bool is_fixed, uint32_t *height, uint32_t *width);
 
