@@ -1,12 +1,15 @@
 /* The entropy decoder, compiled once for any processor and once for those with BMI2 (shifts by a register without flags); the including
  * file says its name in JPEG_ENTROPY.
  *
- * Limits on the bits: after a refill at least 56 are there. A quick symbol takes at most JPEG_LOOK_BITS (11), so five fit; slow ones and
- * the first of a block (DC) refill by themselves, before and after.
+ * After a refill at least 56 bits are there. A quick symbol takes at most JPEG_QUICK_BITS (18), so three fit; slow ones and the first of a
+ * block (DC) refill by themselves, before and after.
  */
 #include "codec/jpeg_entropy.h"
 
 #include <string.h>
+
+/* Stands for a code that is none: ends the block. */
+#define NO_CODE ((uint32_t)JPEG_END_RUN << 8 | 16)
 
 #define ALWAYS static inline __attribute__((always_inline))
 
@@ -17,7 +20,7 @@ struct runner {
     uint32_t left; /* only the low 8 bits count: whole entries are subtracted from it */
     uint32_t k;    /* place of the next coefficient in coded order */
     int16_t *block;
-    const uint32_t *entry; /* the AC table of this block */
+    const struct jpeg_huffman *table; /* AC, of this block */
     uint32_t todo; /* blocks, this one included */
     int at;        /* this block's place in the MCU */
     bool is_odd;
@@ -33,56 +36,59 @@ ALWAYS void refill(struct runner *r)
     r->left = left | 56;
 }
 
-ALWAYS uint32_t take(struct runner *r, uint32_t count)
+/* The entry of a code that is not in the look-up; 16 bits at least must be there. */
+static __attribute__((noinline)) uint32_t slow_entry(uint64_t bits, const struct jpeg_huffman *h)
 {
-    uint32_t v = (uint32_t)(r->bits >> 1 >> (63 - count));
-    r->bits <<= count;
-    r->left -= count;
-    return v;
+    for (uint32_t length = 1; length <= 16; length++) {
+        int32_t code = (int32_t)(bits >> (64 - length));
+        if (code <= h->most[length])
+            return h->all[(h->first[length] + code) & 255];
+    }
+    return 0;
 }
 
-/* A symbol whose code, or whose code and value, are longer than the look-up. Returns an entry without a length; refills. */
-static __attribute__((noinline)) uint32_t slow_symbol(struct runner *r, const struct jpeg_huffman *h)
+/* The value at the end of what an entry covers. The bits stand for themselves if the first of them is 1, otherwise for so much above the
+ * least value. */
+ALWAYS int32_t value_of(uint64_t bits, uint32_t e)
 {
-    refill(r);
-    uint32_t e = h->entry[r->bits >> (64 - JPEG_LOOK_BITS)], length = e >> 8 & 255, symbol = e >> 16;
-    if (!e) {
-        length = JPEG_LOOK_BITS + 1;
-        while (length <= 16 && (int32_t)(r->bits >> (64 - length)) > h->most[length])
-            length++;
-        if (length > 16) {
-            r->is_odd = true;
-            return (uint32_t)JPEG_END_RUN << 8;
-        }
-        symbol = h->symbols[(h->symbol[length] + (int32_t)(r->bits >> (64 - length))) & 255];
+    int32_t least = (int32_t)e >> 16, v = (int32_t)(uint32_t)(bits >> (-e & 63)) & -least;
+    return v + ((2 * v + least) >> 31 & least);
+}
+
+ALWAYS int32_t consume(struct runner *r, uint32_t e)
+{
+    int32_t value = value_of(r->bits, e);
+    r->bits <<= e & 63;
+    r->left -= e;
+    return value;
+}
+
+/* Reads one symbol. *value is what comes with it. */
+ALWAYS uint32_t symbol(struct runner *r, const struct jpeg_huffman *h, int32_t *value)
+{
+    uint32_t e = h->quick[r->bits >> (64 - JPEG_LOOK_BITS)];
+    if (__builtin_expect(e != 0, 1)) {
+        *value = consume(r, e);
+        return e;
     }
-    take(r, length);
-    uint32_t size = h->is_dc ? symbol : symbol & 15, run = h->is_dc ? 0 : symbol >> 4;
     refill(r);
-    if (!size)
-        return (!h->is_dc && run != 15 ? JPEG_END_RUN : run) << 8;
-    uint32_t v = take(r, size);
-    int32_t value = v >> (size - 1) ? (int32_t)v : (int32_t)v - (1 << size) + 1;
+    e = slow_entry(r->bits, h);
+    r->is_odd |= !e;
+    e = e ? e : NO_CODE;
+    *value = consume(r, e);
     refill(r);
-    return run << 8 | (uint32_t)value << 16;
+    return e;
 }
 
 ALWAYS void begin_block(struct runner *r, struct jpeg_lane *l, const struct jpeg_schedule *s)
 {
-    const struct jpeg_huffman *dc = s->block[r->at].dc;
+    int32_t difference;
     refill(r);
-    uint32_t e = dc->entry[r->bits >> (64 - JPEG_LOOK_BITS)];
-    if (__builtin_expect(!(e & 63), 0)) {
-        struct runner copy = *r; /* so that the address of `r` is never taken and it stays in registers */
-        e = slow_symbol(&copy, dc);
-        *r = copy;
-    } else {
-        r->bits <<= e & 63;
-        r->left -= e;
-    }
-    l->dc[s->block[r->at].component] += (int32_t)e >> 16;
-    r->entry = s->block[r->at].ac->entry;
+    symbol(r, s->block[r->at].dc, &difference);
+    l->dc[s->block[r->at].component] += difference;
+    r->table = s->block[r->at].ac;
     r->k = 1;
+    refill(r);
 }
 
 /* Coefficients end at 64 or by an end of block, which adds JPEG_END_RUN + 1. Anything between is too many of them. */
@@ -101,17 +107,10 @@ ALWAYS void end_block(struct runner *r, struct jpeg_lane *l, const struct jpeg_s
 /* One coefficient. */
 ALWAYS void step(struct runner *r)
 {
-    uint32_t e = r->entry[r->bits >> (64 - JPEG_LOOK_BITS)];
-    if (__builtin_expect(!(e & 63), 0)) {
-        struct runner copy = *r;
-        e = slow_symbol(&copy, (const struct jpeg_huffman *)(const void *)r->entry);
-        *r = copy;
-    } else {
-        r->bits <<= e & 63;
-        r->left -= e;
-    }
+    int32_t value;
+    uint32_t e = symbol(r, r->table, &value);
     r->k += e >> 8 & 255;
-    r->block[jpeg_natural[r->k]] = (int16_t)(e >> 16);
+    r->block[jpeg_natural[r->k]] = (int16_t)value;
     r->k++;
 }
 
@@ -142,43 +141,75 @@ ALWAYS bool is_done(struct runner *r, struct jpeg_lane *l, const struct jpeg_sch
     return false;
 }
 
-ALWAYS void run_alone(struct runner *r, struct jpeg_lane *l, const struct jpeg_schedule *s)
+static void run_one(struct runner *to_a, struct jpeg_lane *l, const struct jpeg_schedule *s)
 {
-    while (r->todo) {
-        refill(r);
-        for (int i = 0; i < 4; i++) {
-            step(r);
-            if (is_done(r, l, s))
-                return;
+    struct runner a = *to_a; /* in registers: its address is nobody's */
+    for (bool is_over = !a.todo; !is_over;) {
+        refill(&a);
+#pragma GCC unroll 3
+        for (int i = 0; i < 3 && !is_over; i++) {
+            step(&a);
+            is_over = is_done(&a, l, s);
         }
     }
+    *to_a = a;
 }
 
-ALWAYS void run_together(struct runner *a, struct runner *b, struct jpeg_lane *l, const struct jpeg_schedule *s)
+/* Until one of them is done. */
+static void run_two(struct runner *to_a, struct runner *to_b, struct jpeg_lane *l, struct jpeg_lane *m, const struct jpeg_schedule *s)
 {
-    for (;;) {
-        refill(a);
-        refill(b);
-        for (int i = 0; i < 4; i++) {
-            step(a);
-            step(b);
-            if (is_done(a, &l[0], s) | is_done(b, &l[1], s))
-                return;
+    struct runner a = *to_a, b = *to_b;
+    for (bool is_over = !a.todo || !b.todo; !is_over;) {
+        refill(&a);
+        refill(&b);
+#pragma GCC unroll 3
+        for (int i = 0; i < 3 && !is_over; i++) {
+            step(&a);
+            step(&b);
+            is_over = is_done(&a, l, s);
+            is_over |= is_done(&b, m, s);
         }
     }
+    *to_a = a;
+    *to_b = b;
+}
+
+static void run_three(struct runner *r, struct jpeg_lane *l, const struct jpeg_schedule *s)
+{
+    struct runner a = r[0], b = r[1], c = r[2];
+    for (bool is_over = false; !is_over;) {
+        refill(&a);
+        refill(&b);
+        refill(&c);
+#pragma GCC unroll 3
+        for (int i = 0; i < 3 && !is_over; i++) {
+            step(&a);
+            step(&b);
+            step(&c);
+            is_over = is_done(&a, &l[0], s);
+            is_over |= is_done(&b, &l[1], s);
+            is_over |= is_done(&c, &l[2], s);
+        }
+    }
+    r[0] = a;
+    r[1] = b;
+    r[2] = c;
 }
 
 bool JPEG_ENTROPY(struct jpeg_lane *lanes, int n, const struct jpeg_schedule *s, uint32_t mcus)
 {
-    struct runner a = enter(&lanes[0], s, mcus);
-    if (n == 1) {
-        run_alone(&a, &lanes[0], s);
-        return leave(&a, &lanes[0]);
+    struct runner r[JPEG_LANES];
+    bool is_good = true;
+    for (int i = 0; i < n; i++)
+        r[i] = enter(&lanes[i], s, mcus);
+    if (n == 3)
+        run_three(r, lanes, s);
+    for (int i = 0; i + 1 < n; i++)
+        for (int k = i + 1; k < n; k++)
+            run_two(&r[i], &r[k], &lanes[i], &lanes[k], s);
+    for (int i = 0; i < n; i++) {
+        run_one(&r[i], &lanes[i], s);
+        is_good &= leave(&r[i], &lanes[i]);
     }
-    struct runner b = enter(&lanes[1], s, mcus);
-    run_together(&a, &b, lanes, s);
-    run_alone(&a, &lanes[0], s);
-    run_alone(&b, &lanes[1], s);
-    bool is_good = leave(&a, &lanes[0]);
-    return leave(&b, &lanes[1]) && is_good;
+    return is_good;
 }

@@ -187,7 +187,7 @@ static bool decode_known(struct call *c, struct jpeg_record *record)
     if (!jpeg_record_skip(record, c->span.first_row))
         return false;
     for (uint32_t row = c->span.first_row; row < c->span.end_row;) {
-        int lanes = row + 1 < c->span.end_row ? 2 : 1;
+        int lanes = (int)smaller(c->span.end_row - row, JPEG_LANES);
         if (!decode_known_rows(c, record, row, lanes))
             return false;
         jpeg_band_emit(&c->band, (uint32_t)lanes);

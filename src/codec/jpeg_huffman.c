@@ -4,50 +4,37 @@
 
 enum { SHELF = 16 };
 
-static uint32_t entry_of(uint32_t length, uint32_t run, int32_t value)
+static uint32_t entry_of(uint32_t length, uint8_t symbol, bool is_dc)
 {
-    return length | run << 8 | (uint32_t)value << 16;
-}
-
-/* The value that `bits`, `size` of them, stand for: the upper half is positive, the lower counts up to -1. */
-static int32_t extend(uint32_t bits, uint32_t size)
-{
-    return bits >> (size - 1) ? (int32_t)bits : (int32_t)bits - (1 << size) + 1;
-}
-
-/* Fills the entries that begin with a code of `length` bits. */
-static void fill(uint32_t *entry, uint32_t length, uint8_t symbol, bool is_dc)
-{
-    uint32_t spare = JPEG_LOOK_BITS - length, size = is_dc ? symbol : symbol & 15u, run = is_dc ? 0 : symbol >> 4;
-    if (size > spare) {
-        for (uint32_t i = 0; i < 1u << spare; i++)
-            entry[i] = entry_of(0, length, symbol);
-        return;
-    }
+    uint32_t size = is_dc ? symbol : symbol & 15u, run = is_dc ? 0 : symbol >> 4;
     if (size == 0 && !is_dc && run != 15) /* any short run of zeros without a value ends the block */
         run = JPEG_END_RUN;
-    for (uint32_t v = 0; v < 1u << size; v++) {
-        uint32_t e = entry_of(length + size, run, size ? extend(v, size) : 0), same = 1u << (spare - size);
-        for (uint32_t i = 0; i < same; i++)
-            *entry++ = e;
-    }
+    return (length + size) | run << 8 | (1u - (1u << size)) << 16;
+}
+
+static uint32_t *fill(uint32_t *to, uint32_t count, uint32_t entry)
+{
+    if ((entry & 63) > JPEG_QUICK_BITS)
+        entry = 0;
+    while (count--)
+        *to++ = entry;
+    return to;
 }
 
 bool jpeg_huffman_make(struct jpeg_huffman *h, const struct jpeg_code *code, bool is_dc)
 {
     const uint8_t *counts = code->bytes, *symbols = code->bytes + 16;
-    uint32_t next = 0, k = 0;
-    memset(h->entry, 0, sizeof(h->entry));
-    memset(h->symbols, 0, sizeof(h->symbols));
+    uint32_t next = 0, k = 0, *to = h->quick;
+    memset(h->quick, 0, sizeof(h->quick));
     h->is_dc = is_dc;
     for (uint32_t length = 1; length <= 16; length++, next <<= 1) {
-        h->symbol[length] = (int32_t)k - (int32_t)next;
+        h->first[length] = (int32_t)k - (int32_t)next;
         for (int i = 0; i < counts[length - 1]; i++, k++, next++) {
             if (next + 1 >= 1u << length || (is_dc && symbols[k] > 15)) /* no code is all ones */
                 return false;
-            h->symbols[k] = symbols[k];
+            h->all[k] = entry_of(length, symbols[k], is_dc);
             if (length <= JPEG_LOOK_BITS)
-                fill(h->entry + (next << (JPEG_LOOK_BITS - length)), length, symbols[k], is_dc);
+                to = fill(to, 1u << (JPEG_LOOK_BITS - length), h->all[k]);
         }
         h->most[length] = counts[length - 1] ? (int32_t)next - 1 : -1;
     }

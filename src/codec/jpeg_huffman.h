@@ -1,25 +1,26 @@
-/* Huffman tables for jpeg_entropy: one look-up gives run, length and value of a coefficient at once.
+/* Huffman tables for jpeg_entropy: one look-up gives a coefficient's run and all that is needed to cut its value out of the bits.
  *
- * An entry, from the low bits: 6 bits length of code and value together, 2 unused, 8 bits run, 16 bits value. The run of an end of block is
- * so long that no sum of others reaches it. Length 0: the code and its value do not fit in the look-up; then, if the entry is not 0, the
- * code's length is in the run's place and its symbol in the value's; if it is 0, the code itself is longer.
+ * An entry, from the low bits: 6 bits length of code and value together, 2 unused, 8 bits run, 16 bits (with sign) 1 - 2^size of the value.
+ * The run of an end of block is so long that no sum of others reaches it. 0: the code is longer than the look-up, or with its value
+ * longer than JPEG_QUICK_BITS; one in several hundred.
  *
- * Building one takes some microseconds, a hundredth of a small photograph's decode; files that share tables (most have the standard's) find
- * them in the thread's shelf.
- */
+ * Values in the table itself, where they fit, were tried: a twentieth of the coefficients did not fit, and jumping for these cost more than
+ * cutting out all of them.
+ *
+ * Building one takes a microsecond or two; files that share tables (most have the standard's) find them on the thread's shelf. */
 #ifndef FB_CODEC_JPEG_HUFFMAN_H
 #define FB_CODEC_JPEG_HUFFMAN_H
 
 #include "base/budget.h"
 #include "codec/jpeg_plan.h"
 
-enum { JPEG_LOOK_BITS = 11, JPEG_END_RUN = 127 };
+enum { JPEG_LOOK_BITS = 10, JPEG_QUICK_BITS = 18, JPEG_END_RUN = 127 };
 
 struct jpeg_huffman {
-    uint32_t entry[1 << JPEG_LOOK_BITS];
+    uint32_t quick[1 << JPEG_LOOK_BITS];
     int32_t most[17];   /* the largest code of each length, -1: none */
-    int32_t symbol[17]; /* where the symbols of that length begin in `symbols`, less the first code */
-    uint8_t symbols[256];
+    int32_t first[17];  /* where the codes of that length begin in `all`, less the first code */
+    uint32_t all[256];  /* entries in order of codes */
     bool is_dc;
 
     /* on the shelf */
