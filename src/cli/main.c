@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 
-const struct verb *const verb_list[] = {&verb_info, &verb_bench, &verb_index, NULL};
+const struct verb *const verb_list[] = {&verb_info, &verb_bench, &verb_index, &verb_watch, NULL};
 
 static void print_usage(FILE *to)
 {

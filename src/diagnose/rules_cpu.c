@@ -1,0 +1,81 @@
+/* Loaders that are busy: too few of them, too few cores, a quota, or one at a time. */
+#include "diagnose/findings.h"
+
+/* Throttled a tenth of the time, with the quota used up. */
+enum verdict_kind cause_of_cpu(const struct window *w, const struct shares *h)
+{
+    const struct snapshot *s = &w->sum;
+    bool is_throttled = s->throttled_s > 0.1 * s->wall_s && s->quota_cores > 0 && h->tree_cores > 0.7 * s->quota_cores;
+    return is_throttled ? VERDICT_CPU_QUOTA : VERDICT_CPU;
+}
+
+static double cores_of(const struct findings *f)
+{
+    double cores = f->w->sum.cores;
+    return f->w->sum.quota_cores > 0 ? fmin(cores, f->w->sum.quota_cores) : cores;
+}
+
+/* Cores that nobody uses: of the machine, or of the quota, whichever is tighter. */
+static double free_cores(const struct findings *f)
+{
+    const struct snapshot *s = &f->w->sum;
+    double machine = isnan(s->cpu_ratio) ? 0 : f->facts->machine_cores * (1 - s->cpu_ratio);
+    return fmax(0, fmin(machine, cores_of(f) - f->h->tree_cores));
+}
+
+static void explain_quota(struct findings *f)
+{
+    const struct snapshot *s = &f->w->sum;
+    finding_say(f, "the control group allows %.2f cores and stopped the program for %.1f s in %.1f s", s->quota_cores, s->throttled_s, s->wall_s);
+    finding_say(f, "the program used %.2f cores; this machine has %.0f", f->h->tree_cores, f->facts->machine_cores);
+    double wanted = fmin(f->facts->machine_cores, fmax(1, f->h->loaders) + 1);
+    finding_advise(f, finding_gain(f, wanted / s->quota_cores), "a CPU limit of %.0f cores (now %.2f), e.g. docker --cpus, resources.limits.cpu",
+                   wanted, s->quota_cores);
+}
+
+static void advise_workers(struct findings *f)
+{
+    const struct shares *h = f->h;
+    double n = fmax(1, round(h->loaders)), room = free_cores(f), per_loader = fmax(0.1, h->loader_cores / n);
+    double more = floor(room / per_loader + 0.25);
+    if (h->loader_processes == 0 && h->loaders >= 1.5)
+        return; /* threads: a lock may hold them */
+    if (more >= 1)
+        finding_advise(f, finding_gain(f, (n + more) / n), "num_workers=%.0f (now %.0f): %.1f cores are idle", n + more, n, room);
+    if (h->work_delay > 0.25 && n > cores_of(f))
+        finding_advise(f, finding_gain(f, 1 / (1 - 0.1 * h->work_delay)), "num_workers=%.0f (now %.0f): they wait for a core %.0f %% of the time",
+                       cores_of(f), n, 100 * h->work_delay);
+}
+
+void explain_cpu(struct findings *f)
+{
+    const struct shares *h = f->h;
+    if (f->v->kind == VERDICT_CPU_QUOTA) {
+        explain_quota(f);
+        return;
+    }
+    if (h->own_loading > h->queue) {
+        finding_say(f, "the training loop reads and decodes by itself: %.0f %% of its time is CPU in samples that read file data", 100 * h->own_loading);
+        double n = fmax(1, floor(free_cores(f) + 0.5));
+        finding_advise(f, finding_gain(f, n + 1e-9), "DataLoader(num_workers=%.0f, persistent_workers=True) (now 0): loading beside the step", n);
+    } else {
+        finding_say(f, "%.0f loaders use %.2f cores: %.0f %% of their time on the CPU, %.0f %% waiting for a core, %.0f %% for files", h->loaders,
+                    h->loader_cores, 100 * h->work_cpu, 100 * h->work_delay, 100 * h->work_storage);
+        finding_say(f, "%.1f of %.0f cores are idle", free_cores(f), cores_of(f));
+        advise_workers(f);
+    }
+    finding_advise(f, finding_gain(f, 2.5), "decode with fullbore.Loader if the data are images: about 2.5 times less CPU than Pillow");
+    finding_advise(f, finding_gain(f, 2), "halve the CPU per sample: smaller images, decoded once and kept as .npy, transforms on the accelerator");
+}
+
+void explain_serial(struct findings *f)
+{
+    const struct shares *h = f->h;
+    double parallel = fmin(fmax(2, h->loaders), fmax(1, free_cores(f) + h->loader_cores));
+    finding_say(f, "%.0f loader threads, but one at a time: in %.0f %% of their busy time one ran while others waited for a lock", h->loaders,
+                100 * h->work_serial);
+    finding_say(f, "together they use %.2f cores (Python's interpreter lock, HDF5's library lock, or one queue)", h->loader_cores);
+    finding_advise(f, finding_gain(f, parallel), "worker processes instead of threads: DataLoader(num_workers=%.0f) (now %.0f threads)", parallel,
+                   h->loaders);
+    finding_advise(f, finding_gain(f, parallel), "fullbore.Loader: native threads without that lock (now %.0f threads share it)", h->loaders);
+}

@@ -1,0 +1,110 @@
+/* Where the consumer's time went.
+ *
+ * A consumer that sleeps waits for the clock, not for data; one that waits for a lock while its compute threads run, computes. A lock or a
+ * pipe counts as waiting for data only when there is somebody who loads. Reading data on its own CPU counts as loading only when nobody
+ * else loads, because only then is it known that the loop itself decodes. An io_uring wait is never taken for storage: an idle ring looks
+ * the same.
+ */
+#include "diagnose/findings.h"
+
+#include <string.h>
+
+static double sum_of(const struct role_figures *f)
+{
+    double all = f->cpu_ns + f->delay_ns;
+    for (int k = 0; k < WAIT_KINDS; k++)
+        all += f->off_ns[k];
+    return all;
+}
+
+/* Threads that load: worker processes, or threads of the trainer with work to show. */
+static bool has_loaders(const struct snapshot *s)
+{
+    return s->role[ROLE_LOADER].wall_ns > 0.2 * s->wall_s * 1e9;
+}
+
+static void split_consumer(const struct snapshot *s, struct shares *h)
+{
+    const struct role_figures *c = &s->role[ROLE_CONSUMER];
+    double all = sum_of(c), pause = fmin(s->pause_ns, all);
+    if (all <= 0)
+        return;
+    h->has_consumer = true;
+    const double *off = c->off_ns;
+    double inline_cpu = h->has_loaders ? 0 : c->read_cpu_ns;
+    double inline_delay = c->cpu_ns > 0 ? c->delay_ns * inline_cpu / c->cpu_ns : 0;
+    h->cpu = (c->cpu_ns - inline_cpu) / all;
+    h->own_loading = (inline_cpu + inline_delay) / all;
+    h->delay = (c->delay_ns - inline_delay) / all;
+    h->own_storage = off[WAIT_FILE] / all;
+    h->own_network = (off[WAIT_NETWORK] + off[WAIT_REMOTE_FILE]) / all;
+    h->own_fault = off[WAIT_FAULT] / all;
+    h->queue = (off[WAIT_PIPE] + (h->has_loaders ? off[WAIT_LOCK] : 0)) / all;
+    h->step = (off[WAIT_SLEEP] + off[WAIT_COMPUTE] + off[WAIT_DEVICE]) / all;
+    h->write = off[WAIT_WRITE] / all;
+    h->unexplained = (off[WAIT_UNKNOWN] + off[WAIT_URING] + off[WAIT_CHILD] + (h->has_loaders ? 0 : off[WAIT_LOCK])) / all;
+    h->pause = pause / all;
+}
+
+/* Waiting inside a restart is counted there. */
+static void take_pause_out(struct shares *h)
+{
+    double waits = h->queue + h->unexplained, inside = fmin(h->pause, waits);
+    if (waits <= 0)
+        return;
+    h->queue -= inside * h->queue / waits;
+    h->unexplained -= inside * h->unexplained / waits;
+}
+
+static void split_loaders(const struct snapshot *s, struct shares *h)
+{
+    const struct role_figures *l = &s->role[ROLE_LOADER], *p = &s->role[ROLE_PIN];
+    double all = sum_of(l);
+    h->loaders = s->wall_s > 0 ? l->wall_ns / 1e9 / s->wall_s : 0;
+    h->loader_processes = l->processes;
+    h->loader_cores = s->wall_s > 0 ? (l->cpu_ns + p->cpu_ns) / 1e9 / s->wall_s : 0;
+    for (int r = 0; r < ROLE_COUNT; r++)
+        h->tree_cores += s->wall_s > 0 ? s->role[r].cpu_ns / 1e9 / s->wall_s : 0;
+    if (all <= 0)
+        return;
+    h->work_cpu = l->cpu_ns / all;
+    h->work_delay = l->delay_ns / all;
+    h->work_storage = (l->off_ns[WAIT_FILE] + l->off_ns[WAIT_URING] * (s->read_bytes > 1e6 * s->wall_s)) / all;
+    h->work_network = (l->off_ns[WAIT_NETWORK] + l->off_ns[WAIT_REMOTE_FILE]) / all;
+    h->work_fault = l->off_ns[WAIT_FAULT] / all;
+    h->work_serial = l->active_ns > 0 ? l->serial_ns / l->active_ns : 0;
+    h->work_idle = 1 - h->work_cpu - h->work_delay - h->work_storage - h->work_network - h->work_fault;
+}
+
+static double starved_of(const struct shares *h)
+{
+    double starved = h->own_storage + h->own_network + h->own_fault + h->own_loading + h->queue;
+    if (!isnan(h->gpu_ratio))
+        starved = fmin(starved, 1 - h->gpu_ratio); /* while the accelerator works, a wait costs nothing */
+    return fmax(0, fmin(1, starved));
+}
+
+static void fill(const struct snapshot *s, bool loaders, struct shares *h)
+{
+    memset(h, 0, sizeof(*h));
+    h->wall_s = s->wall_s;
+    h->gpu_ratio = s->gpu_ratio;
+    h->has_loaders = loaders;
+    split_consumer(s, h);
+    take_pause_out(h);
+    split_loaders(s, h);
+    h->is_blind = !isnan(s->calls_known) && s->calls_known < 0.3 && h->unexplained > 0.1;
+    h->starved = starved_of(h);
+}
+
+void shares_of(const struct window *w, struct shares *h)
+{
+    fill(&w->sum, has_loaders(&w->sum), h);
+}
+
+double shares_starved(const struct snapshot *row, bool loaders)
+{
+    struct shares h;
+    fill(row, loaders, &h);
+    return h.starved;
+}

@@ -1,0 +1,220 @@
+#include "host/gpu.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/gpu_nvml.h"
+#include "host/proc_file.h"
+
+enum { GPUS_MOST = 16, PCIE_IN = 1 };
+
+static void give_reason(struct gpu *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The first reason is kept. */
+static void give_reason(struct gpu *g, const char *format, ...)
+{
+    if (g->reason[0])
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(g->reason, sizeof(g->reason), format, args);
+    va_end(args);
+}
+
+static const char *code_text(int code)
+{
+    switch (code) {
+    case NVML_UNINITIALIZED: return "NVML is not initialised";
+    case NVML_INVALID_ARGUMENT: return "the driver refuses the question";
+    case NVML_NOT_SUPPORTED: return "the device does not tell (MIG, WSL2 or an old card)";
+    case NVML_NO_PERMISSION: return "this user may not ask";
+    case NVML_NOT_FOUND: return "there is no such device";
+    case NVML_DRIVER_NOT_LOADED: return "the NVIDIA driver is not loaded";
+    case NVML_TIMEOUT: return "the driver did not answer in time";
+    case NVML_LIBRARY_MISMATCH: return "driver and library have different versions";
+    case NVML_GPU_IS_LOST: return "the device has fallen off the bus";
+    default: return "an error the driver does not explain";
+    }
+}
+
+/* ---- NVML ---- */
+
+static struct nvml calls; /* one library per process */
+
+static bool find(void *library, const char *name, const char *other, void *slot)
+{
+    void *f = dlsym(library, name);
+    f = f || !other ? f : dlsym(library, other);
+    memcpy(slot, &f, sizeof(f)); /* ISO C has no cast from an object to a function pointer */
+    return f != NULL;
+}
+
+static bool find_calls(void *l)
+{
+    find(l, "nvmlDeviceGetName", NULL, &calls.name);
+    find(l, "nvmlDeviceGetUtilizationRates", NULL, &calls.utilization);
+    find(l, "nvmlDeviceGetMemoryInfo", NULL, &calls.memory);
+    find(l, "nvmlDeviceGetPowerUsage", NULL, &calls.power);
+    find(l, "nvmlDeviceGetPcieThroughput", NULL, &calls.pcie);
+    find(l, "nvmlDeviceGetCurrPcieLinkGeneration", NULL, &calls.link_gen);
+    find(l, "nvmlDeviceGetCurrPcieLinkWidth", NULL, &calls.link_width);
+    return find(l, "nvmlInit_v2", "nvmlInit", &calls.init) && find(l, "nvmlShutdown", NULL, &calls.shutdown) &&
+           find(l, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount", &calls.count) &&
+           find(l, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex", &calls.by_index);
+}
+
+static void open_devices(struct gpu *g)
+{
+    unsigned count = 0;
+    int rc = calls.count(&count);
+    if (rc != NVML_OK || count == 0)
+        give_reason(g, "%s", rc != NVML_OK ? code_text(rc) : "the driver reports no device");
+    for (unsigned i = 0; i < count && g->count < GPUS_MOST; i++) {
+        rc = calls.by_index(i, &g->device[g->count]);
+        if (rc == NVML_OK)
+            g->count++;
+        else
+            give_reason(g, "device %u: %s", i, code_text(rc));
+    }
+    if (g->count && calls.name && calls.name(g->device[0], g->name, sizeof(g->name)) != NVML_OK)
+        g->name[0] = 0;
+    g->name[sizeof(g->name) - 1] = 0;
+}
+
+static void open_nvml(struct gpu *g, const char *library)
+{
+    g->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (!g->library) {
+        give_reason(g, "no NVIDIA driver library and no AMD device");
+        return;
+    }
+    if (!find_calls(g->library)) {
+        give_reason(g, "the NVIDIA driver library lacks functions");
+        return;
+    }
+    int rc = calls.init();
+    if (rc != NVML_OK) {
+        give_reason(g, "%s", code_text(rc));
+        return;
+    }
+    g->nvml = &calls;
+    open_devices(g);
+}
+
+/* Adds to a sum that is NAN until something is known. */
+static void add(double *sum, double value)
+{
+    *sum = isnan(*sum) ? value : *sum + value;
+}
+
+/* GB/s per lane after coding: 0.25, 0.5, 0.985 and doubling. */
+static double lane_bytes(unsigned gen)
+{
+    static const double per_lane[] = {0, 0.25e9, 0.5e9, 0.985e9, 1.969e9, 3.938e9, 7.563e9};
+    return gen < sizeof(per_lane) / sizeof(*per_lane) ? per_lane[gen] : NAN;
+}
+
+static void read_nvml_device(struct gpu *g, void *device, struct gpu_figures *out, int *told)
+{
+    const struct nvml *n = g->nvml;
+    struct nvml_utilization u;
+    struct nvml_memory m;
+    unsigned milliwatts, kib, gen, width;
+    int rc = n->utilization ? n->utilization(device, &u) : NVML_NOT_SUPPORTED;
+    if (rc == NVML_OK && u.gpu <= 100) {
+        add(&out->busy_ratio, u.gpu / 100.0);
+        ++*told;
+    } else {
+        give_reason(g, "no utilisation: %s", code_text(rc == NVML_OK ? NVML_UNKNOWN : rc));
+    }
+    if (n->memory && n->memory(device, &m) == NVML_OK) {
+        add(&out->memory_bytes, (double)m.used);
+        add(&out->memory_total_bytes, (double)m.total);
+    }
+    if (n->power && n->power(device, &milliwatts) == NVML_OK)
+        add(&out->power_w, milliwatts / 1e3);
+    if (n->pcie && n->pcie(device, PCIE_IN, &kib) == NVML_OK)
+        add(&out->pcie_in_bytes, kib * 1024.0);
+    if (n->link_gen && n->link_width && n->link_gen(device, &gen) == NVML_OK && n->link_width(device, &width) == NVML_OK && width <= 64)
+        add(&out->pcie_cap_bytes, lane_bytes(gen) * width);
+}
+
+/* ---- AMD ---- */
+
+static bool read_amd_number(const struct gpu *g, int i, const char *name, double *value)
+{
+    char path[PATH_MAX], text[64];
+    uint64_t n;
+    snprintf(path, sizeof(path), "%s/%s", g->amd[i], name);
+    if (proc_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || proc_numbers(text, &n, 1) != 1)
+        return false;
+    *value = (double)n;
+    return true;
+}
+
+static void open_amd(struct gpu *g, const char *sys)
+{
+    double ignored;
+    for (int i = 0; i < GPUS_MOST; i++) {
+        snprintf(g->amd[g->amd_count], sizeof(g->amd[0]), "%.32s/class/drm/card%d/device", sys, i);
+        if (read_amd_number(g, g->amd_count, "gpu_busy_percent", &ignored) ||
+            read_amd_number(g, g->amd_count, "mem_info_vram_total", &ignored))
+            g->amd_count++;
+    }
+    if (g->amd_count)
+        snprintf(g->name, sizeof(g->name), "AMD GPU");
+}
+
+static void read_amd(struct gpu *g, struct gpu_figures *out, int *told)
+{
+    double n;
+    for (int i = 0; i < g->amd_count; i++) {
+        if (read_amd_number(g, i, "gpu_busy_percent", &n) && n <= 100) {
+            add(&out->busy_ratio, n / 100);
+            ++*told;
+        } else {
+            give_reason(g, "the AMD driver does not tell gpu_busy_percent");
+        }
+        if (read_amd_number(g, i, "mem_info_vram_used", &n))
+            add(&out->memory_bytes, n);
+        if (read_amd_number(g, i, "mem_info_vram_total", &n))
+            add(&out->memory_total_bytes, n);
+    }
+}
+
+/* ---- both ---- */
+
+void gpu_open(struct gpu *g, const char *library, const char *sys)
+{
+    memset(g, 0, sizeof(*g));
+    const char *chosen = library ? library : getenv("FULLBORE_NVML");
+    open_amd(g, sys);
+    if (!g->amd_count)
+        open_nvml(g, chosen && *chosen ? chosen : "libnvidia-ml.so.1");
+}
+
+void gpu_read(struct gpu *g, struct gpu_figures *out)
+{
+    int told = 0;
+    *out = (struct gpu_figures){g->count + g->amd_count, NAN, NAN, NAN, NAN, NAN, NAN};
+    for (int i = 0; g->nvml && i < g->count; i++)
+        read_nvml_device(g, g->device[i], out, &told);
+    read_amd(g, out, &told);
+    if (told)
+        out->busy_ratio /= told;
+}
+
+void gpu_close(struct gpu *g)
+{
+    if (g->nvml)
+        g->nvml->shutdown();
+    if (g->library)
+        dlclose(g->library);
+    memset(g, 0, sizeof(*g));
+}

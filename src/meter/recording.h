@@ -1,0 +1,30 @@
+/* A recording of a watched run (.fbr): append-only blocks, each with its length and checksum. A torn tail is left out; what stands before
+ * it is whole. A file of a newer version is refused in words.
+ *
+ *     file   = "FBR1" u32 version  block*
+ *     block  = u32 kind  u32 bytes  u64 xxh3 of the payload  payload
+ *     kinds    1 facts (struct run_facts as text lines), 2 snapshot (a row of doubles); others are skipped
+ *
+ * All numbers are little-endian.
+ */
+#ifndef FB_METER_RECORDING_H
+#define FB_METER_RECORDING_H
+
+#include "base/error.h"
+#include "model/snapshot.h"
+
+struct recording_writer;
+int recording_create(struct recording_writer **w, const char *path, struct fb_error *e);
+void recording_add(struct recording_writer *w, const struct snapshot *s); /* an error is kept for close */
+/* Writes the facts (known only at the end; a run that was killed has none) and closes. */
+int recording_close(struct recording_writer *w, const struct run_facts *facts, struct fb_error *e);
+
+struct recording {
+    struct series series;
+    struct run_facts facts;
+    uint64_t lost_bytes; /* of a torn or damaged tail */
+};
+int recording_read(struct recording *r, const char *path, struct fb_error *e);
+void recording_free(struct recording *r);
+
+#endif
