@@ -1,9 +1,9 @@
-/* Reading on the caller's thread when that cannot block: openat2 RESOLVE_CACHED, statx, preadv2 RWF_NOWAIT, close. Four system calls, no lock,
- * no allocation.
+/* Reading on the caller's thread when that cannot block: openat2 RESOLVE_CACHED, statx, preadv2 RWF_NOWAIT, close. Four system calls, no
+ * lock, no allocation.
  *
- * RESOLVE_CACHED (Linux 5.12) refuses when a name or an inode would have to come from the disk. Where it is missing, everything is IO_BLOCKED:
- * a plain open may wait for a device, and a worker that waits is worse than a hand-over to a thread that is there for waiting. That path
- * reads tmpfs and old kernels correctly, only dearer.
+ * RESOLVE_CACHED (Linux 5.12) refuses when a name or an inode would have to come from the disk. Where it is missing, everything is
+ * IO_BLOCKED: a plain open may wait for a device, and a worker that waits is worse than a hand-over to a thread that is there for waiting.
+ * That path reads tmpfs and old kernels correctly, only dearer.
  *
  * RWF_NOWAIT is EOPNOTSUPP on tmpfs, where a plain pread cannot block, and on overlay, NFS and FUSE, where it can: those are IO_BLOCKED. A
  * handle that finds only such files stops trying, but looks again from time to time.
@@ -42,7 +42,8 @@ static enum io_device find_out(int fd)
 
 enum io_device io_device_of(uint64_t device, int fd)
 {
-    static _Atomic uint64_t known[DEVICES]; /* (device + 1) << 2 | kind, filled from the front; whole in itself, so relaxed order suffices */
+    /* (device + 1) << 2 | kind, filled from the front; each word is whole in itself, so relaxed order suffices */
+    static _Atomic uint64_t known[DEVICES];
     uint64_t key = (device + 1) << 2;
     for (int i = 0; i < DEVICES; i++) {
         uint64_t seen = atomic_load_explicit(&known[i], memory_order_relaxed);

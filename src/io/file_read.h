@@ -2,8 +2,8 @@
  *
  *     open -> io_file_begin -> [ read io_file_part -> io_file_take ]* -> close
  *
- * The size is taken from the open file, not from the catalog. A whole file is asked for one byte more than its size, which costs nothing and
- * shows growth. What can come of it:
+ * The size is taken from the open file, not from the catalog. A whole file is asked for one byte more than its size, which costs nothing
+ * and shows growth. What can come of it:
  *   as large as at begin          0
  *   larger than the buffer        IO_GREW, object_size says how large it is now
  *   grew while being read         read on to its new end if the buffer holds it, else IO_GREW

@@ -1,9 +1,9 @@
 /* Reads in flight on a ring, each a small state machine: OPEN -> look at the open file -> READ (in parts if large) -> CLOSE.
  *
- * The operations are not chained with links. Size, time and kind of the file are wanted anyway and only to be had from a real descriptor, and
- * a short or growing file needs a say before it is closed. Measured against open-read-close chains on direct descriptors this is the same
- * from a cold cache and about 1 us dearer per file from a warm one, where file_now.c reads without the ring. Opening files whose path is in
- * memory by a plain openat2 beside the ring was no faster.
+ * The operations are not chained with links. Size, time and kind of the file are wanted anyway and only to be had from a real descriptor,
+ * and a short or growing file needs a say before it is closed. Measured against open-read-close chains on direct descriptors this is the
+ * same from a cold cache and about 1 us dearer per file from a warm one, where file_now.c reads without the ring. Opening files whose path
+ * is in memory by a plain openat2 beside the ring was no faster.
  *
  * O_NONBLOCK, which keeps FIFOs from hanging, makes the kernel read inline even where a file system cannot promise not to block (NFS, FUSE,
  * overlay). That would hold up the ring, so reads from such devices are sent to its workers.
@@ -37,7 +37,7 @@ struct uring_flights {
     struct uring_ring ring;
     struct uring_flight *all; /* depth of them */
     uint32_t *free_list;
-    uint32_t depth, free_count, closes_in_flight;
+    uint32_t depth, free_count, reads_in_flight, closes_in_flight;
     struct io_request *finished, **finished_end; /* filled, for the caller to deliver */
     uint32_t finished_count;
     bool is_cancelled;

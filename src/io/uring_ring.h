@@ -22,7 +22,7 @@ void uring_ring_close(struct uring_ring *u);
  * taken is submitted by the next call. */
 void uring_ring_enter(struct uring_ring *u, bool wait);
 
-/* Submits what was prepared once there are two: for reads, so that the device begins at once. */
+/* Submits what was prepared once there are two, the most the kernel takes without holding them back from the device. */
 void uring_ring_start(struct uring_ring *u);
 
 /* A submission entry while more than `reserve` are free, else NULL. */

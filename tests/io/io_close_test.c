@@ -66,6 +66,7 @@ static void close_in_the_middle_ends_every_request_once(void **state)
                 call_assert_bytes(&calls[i], "f", 0, 60000);
             else
                 assert_int_equal(calls[i].r.status, FB_E_STATE);
+            assert_int_equal(calls[i].error.code, calls[i].r.status);
             call_free(&calls[i]);
         }
         free(calls);

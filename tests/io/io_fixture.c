@@ -189,8 +189,8 @@ int in_child(int (*body)(void *), void *arg)
 }
 
 #ifdef __SANITIZE_THREAD__
-/* liburing maps rings by system calls that ThreadSanitizer does not see: a new ring at the address of an old one, whose thread was left behind
- * and never joined, looks shared to it. Only ring memory is written there; everything else stays checked. */
+/* liburing maps rings by system calls that ThreadSanitizer does not see: a new ring at the address of an old one, whose thread was left
+ * behind and never joined, looks shared to it. Only ring memory is written there; everything else stays checked. */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {

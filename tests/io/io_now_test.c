@@ -82,8 +82,8 @@ static void a_warm_file_is_read_at_once(void **state)
     assert_int_equal(io->ops->close(io, CLOSE_NS), 0);
 }
 
-/* The kernel starts to read ahead even when told not to wait, and a fast device may have answered by the time it looks again. So an evicted file
- * may be there after all, then whole; as a rule it is not. */
+/* The kernel starts to read ahead even when told not to wait, and a fast device may have answered by the time it looks again. So an evicted
+ * file may be there after all, then whole; as a rule it is not. */
 enum { ROUNDS = 12 };
 
 static void make_cold(const char *name, uint64_t size)
@@ -255,7 +255,8 @@ static void without_openat2_it_counts_as_blocking_and_is_read_all_the_same(void 
     }
 }
 
-#define URING_AND_PREAD(test) {#test " [uring]", test, set_up, tear_down, (void *)"uring"}, {#test " [pread]", test, set_up, tear_down, (void *)"pread"}
+#define WITH(test, spec) {#test " [" spec "]", test, set_up, tear_down, (void *)spec}
+#define URING_AND_PREAD(test) WITH(test, "uring"), WITH(test, "pread")
 
 int main(void)
 {

@@ -41,7 +41,8 @@ static struct io *open_reader(void **state)
 
 static void whole_files_of_any_size_arrive(void **state)
 {
-    static const uint64_t sizes[] = {0, 1, 63, 4095, 4096, 4097, 61440, 65536, 110001, 1 << 20, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, 10000000};
+    static const uint64_t part = 4 << 20; /* larger files are read in parts of this size */
+    const uint64_t sizes[] = {0, 1, 63, 4095, 4096, 4097, 61440, 65536, 110001, 1 << 20, part - 1, part, part + 1, 10000000};
     struct io *io = open_reader(state);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         char name[32];
