@@ -41,6 +41,7 @@ struct jpeg_call {
     size_t n;
     bool is_cut_off, has_too_many_scans;
     bool has_all_rows; /* all pixels are there: only what follows them can be missing */
+    bool is_reduced;   /* decoded at 1/2, 1/4 or 1/8 */
     uint64_t borrowed;
 };
 
@@ -155,7 +156,8 @@ static int start(struct jpeg_call *c, struct codec_state *s, const struct image_
 {
     struct jpeg_decompress_struct *j = &c->j;
     jpeg_read_header(j, TRUE);
-    if (j->image_width != h->width || j->image_height != h->height)
+    uint32_t scale = h->scale ? h->scale : 1;
+    if (image_reduced(j->image_width, scale) != h->width || image_reduced(j->image_height, scale) != h->height)
         return error_set(e, FB_E_DATA, "decode", "damaged JPEG: it holds two frames, %u x %u and %u x %u pixels", h->width, h->height,
                          j->image_width, j->image_height);
     if (jpeg_has_multiple_scans(j)) {
@@ -164,6 +166,8 @@ static int start(struct jpeg_call *c, struct codec_state *s, const struct image_
         c->borrowed = bytes;
     }
     j->out_color_space = j->num_components == 4 ? JCS_CMYK : JCS_RGB;
+    j->scale_denom = scale;
+    c->is_reduced = scale > 1;
     j->dct_method = JDCT_ISLOW;
     j->do_fancy_upsampling = TRUE;
     jpeg_start_decompress(j);
@@ -262,7 +266,7 @@ static bool has_end(const struct jpeg_call *c)
 static int read_region(struct jpeg_call *c, struct codec_state *s, const struct region *r, const struct image *out, struct fb_error *e)
 {
     struct jpeg_decompress_struct *j = &c->j;
-    bool may_skip = !is_smoothed(j);
+    bool may_skip = !is_smoothed(j) && !c->is_reduced; /* reduced images are small already, and libjpeg's skipping is not proved for them */
     struct window w = {0, j->output_width, j->out_color_components};
     if (may_skip)
         w = crop_columns(j, r);
@@ -310,7 +314,7 @@ int jpeg_turbo_decode(struct codec_state *s, const uint8_t *bytes, size_t n, con
 static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_t n, const struct image_header *h, const struct region *r,
                   const struct image *out, struct fb_error *e)
 {
-    if (jpeg_fast_decode(s, own, bytes, n, h, r, out) == 0)
+    if (!h->scale && jpeg_fast_decode(s, own, bytes, n, h, r, out) == 0)
         return 0;
     return s->has_part_only ? 1 : jpeg_turbo_decode(s, bytes, n, h, r, out, e);
 }

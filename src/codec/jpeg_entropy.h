@@ -2,7 +2,8 @@
  *
  * Decoding is a chain: the next code is known only when the length of this one is. A processor waits for the table look-up in that chain
  * most of the time, so two rows whose starts are known are decoded side by side, each filling the other's waits. The lanes run free of each
- * other: when one ends a block it starts its next while the other is within one.
+ * other: when one ends a block it starts its next while the other is within one. A third lane gained nothing: with two the processor has
+ * enough to do, and what is left are the jumps at the ends of blocks, which it cannot foresee.
  */
 #ifndef FB_CODEC_JPEG_ENTROPY_H
 #define FB_CODEC_JPEG_ENTROPY_H

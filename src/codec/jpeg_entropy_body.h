@@ -141,12 +141,13 @@ ALWAYS bool is_done(struct runner *r, struct jpeg_lane *l, const struct jpeg_sch
     return false;
 }
 
+/* Runners are copied in and out so that they live in registers: their addresses are nobody's. */
+
 static void run_one(struct runner *to_a, struct jpeg_lane *l, const struct jpeg_schedule *s)
 {
-    struct runner a = *to_a; /* in registers: its address is nobody's */
+    struct runner a = *to_a;
     for (bool is_over = !a.todo; !is_over;) {
         refill(&a);
-#pragma GCC unroll 3
         for (int i = 0; i < 3 && !is_over; i++) {
             step(&a);
             is_over = is_done(&a, l, s);
@@ -156,44 +157,21 @@ static void run_one(struct runner *to_a, struct jpeg_lane *l, const struct jpeg_
 }
 
 /* Until one of them is done. */
-static void run_two(struct runner *to_a, struct runner *to_b, struct jpeg_lane *l, struct jpeg_lane *m, const struct jpeg_schedule *s)
+static void run_two(struct runner *r, struct jpeg_lane *l, const struct jpeg_schedule *s)
 {
-    struct runner a = *to_a, b = *to_b;
-    for (bool is_over = !a.todo || !b.todo; !is_over;) {
-        refill(&a);
-        refill(&b);
-#pragma GCC unroll 3
-        for (int i = 0; i < 3 && !is_over; i++) {
-            step(&a);
-            step(&b);
-            is_over = is_done(&a, l, s);
-            is_over |= is_done(&b, m, s);
-        }
-    }
-    *to_a = a;
-    *to_b = b;
-}
-
-static void run_three(struct runner *r, struct jpeg_lane *l, const struct jpeg_schedule *s)
-{
-    struct runner a = r[0], b = r[1], c = r[2];
+    struct runner a = r[0], b = r[1];
     for (bool is_over = false; !is_over;) {
         refill(&a);
         refill(&b);
-        refill(&c);
-#pragma GCC unroll 3
         for (int i = 0; i < 3 && !is_over; i++) {
             step(&a);
             step(&b);
-            step(&c);
             is_over = is_done(&a, &l[0], s);
             is_over |= is_done(&b, &l[1], s);
-            is_over |= is_done(&c, &l[2], s);
         }
     }
     r[0] = a;
     r[1] = b;
-    r[2] = c;
 }
 
 bool JPEG_ENTROPY(struct jpeg_lane *lanes, int n, const struct jpeg_schedule *s, uint32_t mcus)
@@ -202,11 +180,8 @@ bool JPEG_ENTROPY(struct jpeg_lane *lanes, int n, const struct jpeg_schedule *s,
     bool is_good = true;
     for (int i = 0; i < n; i++)
         r[i] = enter(&lanes[i], s, mcus);
-    if (n == 3)
-        run_three(r, lanes, s);
-    for (int i = 0; i + 1 < n; i++)
-        for (int k = i + 1; k < n; k++)
-            run_two(&r[i], &r[k], &lanes[i], &lanes[k], s);
+    if (n == 2)
+        run_two(r, lanes, s);
     for (int i = 0; i < n; i++) {
         run_one(&r[i], &lanes[i], s);
         is_good &= leave(&r[i], &lanes[i]);

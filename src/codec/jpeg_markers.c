@@ -117,6 +117,7 @@ int jpeg_header(const uint8_t *bytes, size_t n, struct image_header *h, struct f
     if (!h->width)
         return damaged(&w, e, "its pixels come before their size");
     h->orientation = w.exif ? w.exif : w.xmp ? w.xmp : 1;
+    h->can_scale = true;
     return 0;
 }
 

@@ -217,7 +217,7 @@ bool jpeg_record_open(struct jpeg_record *r, const uint8_t *record, size_t n, co
 }
 
 /* Bits of a row that are not for its marks, and of a mark, by experience with photographs: an estimate for choosing, not a limit. */
-enum { ROW_BITS = 16, MARK_BITS_COLOUR = 33, MARK_BITS_GREY = 20 };
+enum { ROW_BITS = 16, MARK_BITS_COLOUR = 35, MARK_BITS_GREY = 20 };
 
 uint32_t jpeg_record_spacing(const struct jpeg_plan *p, size_t file_bytes)
 {

@@ -5,6 +5,14 @@
 
 #include <jpeglib.h>
 
+static void fill_plainly(uint8_t *row, uint32_t y, uint32_t width, int channels, int content, uint32_t *seed)
+{
+    for (uint32_t i = 0; i < width * (uint32_t)channels; i++) {
+        *seed = *seed * 1664525u + 1013904223u;
+        row[i] = (uint8_t)(content == 1 ? (i / (uint32_t)channels + y) / 4 + i % (uint32_t)channels * 60 : content == 2 ? 90 : *seed >> 24);
+    }
+}
+
 static void fill_row(uint8_t *row, uint32_t y, uint32_t width, int channels, uint32_t *seed)
 {
     for (uint32_t x = 0; x < width; x++)
@@ -31,19 +39,28 @@ static void set_up(struct jpeg_compress_struct *c, const struct jpeg_recipe *r, 
     jpeg_set_defaults(c);
     if (r->components == 4)
         jpeg_set_colorspace(c, JCS_YCCK);
-    jpeg_set_quality(c, 80, TRUE);
+    jpeg_set_quality(c, r->quality ? r->quality : 80, !r->has_wide_quant);
     for (int i = 0; i < r->components; i++) {
         c->comp_info[i].h_samp_factor = r->sampling[i] >> 4;
         c->comp_info[i].v_samp_factor = r->sampling[i] & 15;
     }
     c->arith_code = r->is_arithmetic;
     c->restart_in_rows = r->restart_rows;
+    c->restart_interval = (unsigned)r->restart_mcus;
+    c->optimize_coding = r->is_optimised;
+    if (r->has_no_jfif)
+        c->write_JFIF_header = c->write_Adobe_marker = FALSE;
     if (r->is_separate)
         use_separate_scans(c, scans);
     if (r->is_progressive)
         jpeg_simple_progression(c);
     if (r->stops_early)
         c->num_scans -= 3;
+}
+
+void jpeg_say_nothing(j_common_ptr j)
+{
+    (void)j;
 }
 
 struct bytes jpeg_make(const struct jpeg_recipe *r, uint32_t width, uint32_t height)
@@ -54,6 +71,7 @@ struct bytes jpeg_make(const struct jpeg_recipe *r, uint32_t width, uint32_t hei
     unsigned char *data = NULL;
     unsigned long n = 0;
     c.err = jpeg_std_error(&errors);
+    errors.output_message = jpeg_say_nothing; /* on coarse quantisation tables */
     jpeg_create_compress(&c);
     jpeg_mem_dest(&c, &data, &n);
     c.image_width = width;
@@ -63,7 +81,10 @@ struct bytes jpeg_make(const struct jpeg_recipe *r, uint32_t width, uint32_t hei
     uint8_t *row = malloc((size_t)width * 4);
     uint32_t seed = width * 31 + height;
     for (uint32_t y = 0; row && y < height; y++) {
-        fill_row(row, y, width, r->components, &seed);
+        if (r->content)
+            fill_plainly(row, y, width, r->components, r->content, &seed);
+        else
+            fill_row(row, y, width, r->components, &seed);
         jpeg_write_scanlines(&c, &row, 1);
     }
     jpeg_finish_compress(&c);
