@@ -2,6 +2,7 @@
 #ifndef FB_MODEL_IMAGE_H
 #define FB_MODEL_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +21,15 @@ struct image {
 struct image_header {
     uint32_t width, height;
     uint8_t orientation; /* EXIF: 1 (upright) to 8; 1 when the file says nothing or nonsense */
+    bool can_scale;      /* the codec can decode at 1/2, 1/4 and 1/8 of the size for less work */
+    uint8_t scale;       /* set by a plan that wants that: 2, 4 or 8; width and height are then the reduced ones. 0: full size */
 };
+
+/* Pixels of a side that is decoded at 1/scale. */
+static inline uint32_t image_reduced(uint32_t side, uint32_t scale)
+{
+    return (side + scale - 1) / scale;
+}
 
 /* Limits on what a header may claim; beyond them a file is refused before anything is allocated. */
 enum { IMAGE_MAX_SIDE = 65500 };

@@ -8,6 +8,26 @@
 #include "transform/pipeline_own.h"
 #include "transform/transform_list.h"
 
+uint32_t draft_scale(uint32_t height, uint32_t width, uint32_t wanted_height, uint32_t wanted_width)
+{
+    uint32_t by_height = height / wanted_height, by_width = width / wanted_width;
+    uint32_t most = by_height < by_width ? by_height : by_width;
+    return most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
+}
+
+/* Lets the first step ask for a reduced source. Turned images are decoded in full: their sides would have to be turned, too. */
+static void plan_draft(const struct step *step, struct plan *plan, struct step_plan *s, int orientation)
+{
+    if (!step->ops->draft || !plan->header.can_scale || orientation != 1)
+        return;
+    uint32_t scale = step->ops->draft(step->params, s);
+    if (scale == 1)
+        return;
+    plan->header.scale = (uint8_t)scale;
+    plan->header.height = s->in_height;
+    plan->header.width = s->in_width;
+}
+
 static int plan_forwards(const struct pipeline *p, const struct rng *rng, const double *labels, struct plan *plan, uint32_t height,
                          uint32_t width, struct fb_error *e)
 {
@@ -18,6 +38,8 @@ static int plan_forwards(const struct pipeline *p, const struct rng *rng, const 
         struct rng own = draw_stream(rng, step->stream);
         FB_TRY(step->ops->plan(step->params, &own, s, &plan->draw, e));
         s->labels = NULL;
+        if (i == 0)
+            plan_draft(step, plan, s, plan_orientation(p, plan));
         height = s->out_height;
         width = s->out_width;
     }
@@ -59,6 +81,12 @@ static struct region seen_part(const struct pipeline *p, const struct plan *plan
             r = ops->back(p->step[i].params, &plan->step[i], r);
     }
     return r;
+}
+
+static struct region in_source_pixels(struct region r, uint32_t scale)
+{
+    uint32_t k = scale ? scale : 1;
+    return (struct region){r.top * k, r.left * k, r.height * k, r.width * k};
 }
 
 static size_t rounded(size_t bytes)
@@ -122,6 +150,7 @@ int pipeline_plan_labelled(const struct pipeline *p, const struct image_header *
                            struct fb_error *e)
 {
     plan->header = *h;
+    plan->header.scale = 0;
     plan->draw = (struct draw){.jitter_order = {255, 255, 255, 255}, .brightness = 1, .contrast = 1, .saturation = 1};
     if (h->width == 0 || h->height == 0)
         return error_set(e, FB_E_DATA, "transform", "the image has no pixels (%u x %u)", h->width, h->height);
@@ -130,8 +159,8 @@ int pipeline_plan_labelled(const struct pipeline *p, const struct image_header *
     struct region first;
     FB_TRY(plan_forwards(p, &rng, labels, plan, is_transposed ? h->width : h->height, is_transposed ? h->height : h->width, e));
     FB_TRY(plan_backwards(p, plan, &first, e));
-    plan->region = orient_back(orientation, h->height, h->width, first);
-    plan->draw.crop = seen_part(p, plan);
+    plan->region = orient_back(orientation, plan->header.height, plan->header.width, first);
+    plan->draw.crop = in_source_pixels(seen_part(p, plan), plan->header.scale);
     struct run_memory m = run_memory_of(p, plan);
     plan->scratch_bytes = m.image_bytes[0] + m.image_bytes[1] + m.work_bytes;
     return 0;

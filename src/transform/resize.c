@@ -10,6 +10,7 @@ struct resize {
     int64_t max_size; /* 0: none */
     int kind;         /* enum resample_kind */
     uint32_t height, width;
+    bool draft;
 };
 
 static bool is_shorter_side(const struct resize *p)
@@ -80,6 +81,16 @@ static int resize_plan(const void *params, struct rng *rng, struct step_plan *s,
                      s->in_height, s->out_width, s->out_height);
 }
 
+/* As Pillow's draft() before the resize; the size that comes out was decided by the full image. */
+static uint32_t resize_draft(const void *params, struct step_plan *s)
+{
+    const struct resize *p = params;
+    uint32_t scale = p->draft ? draft_scale(s->in_height, s->in_width, s->out_height, s->out_width) : 1;
+    s->in_height = image_reduced(s->in_height, scale);
+    s->in_width = image_reduced(s->in_width, scale);
+    return scale;
+}
+
 static struct region resize_back(const void *params, const struct step_plan *s, struct region out)
 {
     struct resize_step r = step_of(params, s);
@@ -118,6 +129,8 @@ static const struct option resize_options[] = {
     {"max_size", OPTION_INT, offsetof(struct resize, max_size), 1, IMAGE_MAX_SIDE, NULL, "N", "limit for the longer side; default none"},
     {"interpolation", OPTION_CHOICE, offsetof(struct resize, kind), 0, 0, interpolation_names, "NAME",
      "filter, antialiased; default bilinear"},
+    {"draft", OPTION_FLAG, offsetof(struct resize, draft), 0, 0, NULL, NULL,
+     "1: let a JPEG be decoded at 1/2, 1/4 or 1/8 first, as Pillow's draft() does; other pixels, less work"},
     {0},
 };
 
@@ -128,6 +141,7 @@ const struct transform_ops transform_resize = {
     .check = resize_check,
     .fixed = resize_fixed,
     .plan = resize_plan,
+    .draft = resize_draft,
     .back = resize_back,
     .seen = resize_seen,
     .is_idle = resize_is_idle,

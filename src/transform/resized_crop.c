@@ -10,6 +10,7 @@ struct resized_crop {
     int kind; /* enum resample_kind */
     uint32_t height, width;
     double log_ratio[2];
+    bool draft;
 };
 
 enum { TOP, LEFT, HEIGHT, WIDTH }; /* step_plan.value */
@@ -101,6 +102,18 @@ static int resized_crop_plan(const void *params, struct rng *rng, struct step_pl
     return 0;
 }
 
+/* The crop was drawn on the full image; on the reduced one it is cut to whole pixels inside. */
+static uint32_t resized_crop_draft(const void *params, struct step_plan *s)
+{
+    const struct resized_crop *p = params;
+    uint32_t scale = p->draft ? draft_scale((uint32_t)s->value[HEIGHT], (uint32_t)s->value[WIDTH], p->height, p->width) : 1;
+    for (int i = TOP; i <= WIDTH; i++)
+        s->value[i] = floor(s->value[i] / scale);
+    s->in_height = image_reduced(s->in_height, scale);
+    s->in_width = image_reduced(s->in_width, scale);
+    return scale;
+}
+
 static struct region resized_crop_back(const void *params, const struct step_plan *s, struct region out)
 {
     struct resize_step r = step_of(params, s);
@@ -143,6 +156,8 @@ static const struct option resized_crop_options[] = {
      "width / height, its logarithm drawn evenly; default 3/4,4/3"},
     {"interpolation", OPTION_CHOICE, offsetof(struct resized_crop, kind), 0, 0, interpolation_names, "NAME",
      "filter, antialiased; default bilinear"},
+    {"draft", OPTION_FLAG, offsetof(struct resized_crop, draft), 0, 0, NULL, NULL,
+     "1: let a JPEG be decoded at 1/2, 1/4 or 1/8 first, as Pillow's draft() does; other pixels, less work"},
     {0},
 };
 
@@ -155,6 +170,7 @@ const struct transform_ops transform_random_resized_crop = {
     .check = resized_crop_check,
     .fixed = resized_crop_fixed,
     .plan = resized_crop_plan,
+    .draft = resized_crop_draft,
     .back = resized_crop_back,
     .seen = resized_crop_seen,
     .is_idle = resized_crop_is_idle,

@@ -55,6 +55,9 @@ struct transform_ops {
 
     /* MUST unless it is last. Draws, and sets out_height and out_width from in_*. FB_E_DATA: the image does not fit. */
     int (*plan)(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e);
+    /* MAY. As the first step, on a source that can be decoded at 1/2, 1/4 or 1/8 of its size, when the user asked for that by name: how much
+     * to reduce it (1: not), and the plan changed to the reduced input. */
+    uint32_t (*draft)(const void *params, struct step_plan *s);
     /* MAY. The part of the input that `out` of the output needs, never empty; missing: the same part. */
     struct region (*back)(const void *params, const struct step_plan *s, struct region out);
     /* MAY. The part of the input that is seen in `out` (without margins for filters); missing: as `back`. */
@@ -72,6 +75,9 @@ const struct transform_ops *transform_find(const char *name);
 /* The known name closest to a misspelt one. */
 const char *transform_nearest(const char *name);
 extern const struct transform_ops *const transform_list[]; /* NULL-terminated */
+
+/* Pillow's choice of a draft: the largest of 8, 4, 2, 1 that leaves at least the wanted size. */
+uint32_t draft_scale(uint32_t height, uint32_t width, uint32_t wanted_height, uint32_t wanted_width);
 
 /* Options that several transforms share. */
 /* "224" or "224,224" into whole numbers; `what` names the transform. */
