@@ -14,8 +14,8 @@
 
 static int refuse_unknown(const struct dataset_request *r, struct fb_error *e)
 {
-    error_set(e, FB_E_USAGE, "dataset", "the source is neither a folder, a glob nor a manifest");
-    error_remedy(e, "a manifest is a file that ends in .csv, .tsv or .jsonl; a glob has a * in it");
+    error_set(e, FB_E_USAGE, "dataset", "the source is neither a folder, a glob, a manifest nor a tar archive");
+    error_remedy(e, "a manifest is a file that ends in .csv, .tsv or .jsonl, an archive one that ends in .tar; a glob has a * in it");
     error_at(e, r->source, -1);
     return FB_E_USAGE;
 }
@@ -72,7 +72,9 @@ static int find_or_scan(struct dataset_job *job, const struct dataset_ops *ops, 
     char *path = keep_path(job, ops->name);
     struct fb_error stop;
     error_clear(&stop);
-    d->catalog = path ? keep_find(job, ops, path, &stop) : NULL;
+    int has_own = ops->open ? ops->open(job, &d->catalog, &stop) : 0;
+    if (has_own == 0 && path)
+        d->catalog = keep_find(job, ops, path, &stop);
     d->is_fresh = !d->catalog;
     int rc = stop.code;
     if (stop.code && e && e->code == 0)

@@ -1,4 +1,4 @@
-/* The shape of a kind of source: folder, glob, manifest, list. One static const table per kind, listed in dataset_list.c.
+/* The shape of a kind of source: folder, glob, manifest, list, tar. One static const table per kind, listed in dataset_list.c.
  *
  * All hooks run on the thread that called dataset_open and may block on the file system; a long one calls pulse_beat now and then.
  */
@@ -30,6 +30,9 @@ struct dataset_ops {
     /* MUST. Sets root, identity and own. Reads nothing but what it takes to find the root. */
     int (*locate)(struct dataset_job *job, struct fb_error *e);
 
+    /* MAY. 1: the source has a catalog of its own, which is now open; none is kept. 0: it has none. */
+    int (*open)(struct dataset_job *job, struct catalog **out, struct fb_error *e);
+
     /* MAY. False: the kept catalog does not fit the source any more. Directories have been compared already. */
     bool (*is_unchanged)(struct dataset_job *job, const struct catalog *kept);
 
@@ -42,6 +45,6 @@ struct dataset_ops {
 
 /* In the order they are asked; NULL-terminated. */
 extern const struct dataset_ops *const dataset_kinds[];
-extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list;
+extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list, dataset_tar;
 
 #endif

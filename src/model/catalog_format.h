@@ -104,7 +104,17 @@ bool catalog_field_is_valid(const struct catalog_field *f);
 int catalog_adopt(void *map, size_t size, const char *path, struct catalog **out, struct fb_error *e);
 /* Opens what an open file holds; the descriptor stays the caller's. */
 int catalog_open_fd(int fd, const char *path, struct catalog **out, struct fb_error *e);
-/* All of the file. */
+/* A catalog that lies inside a larger file, a pack: blocks are read when first touched, never mapped, so that a file cut short by others is an
+ * error and no signal. All its samples lie in one object, which is named here, since the catalog cannot know what its own file is called.
+ * The descriptor stays the caller's; the path is copied. */
+struct catalog_place {
+    char *path;
+    uint64_t size;
+    int64_t mtime_ns;
+};
+int catalog_open_part(int fd, uint64_t offset, uint64_t length, const struct catalog_place *place, const char *path, struct catalog **out,
+                      struct fb_error *e);
+/* All of the file; not for a part. */
 const void *catalog_bytes(const struct catalog *c, size_t *size);
 /* For the writer, on private memory: sets the fingerprint that could be computed only now. */
 void catalog_set_fingerprint(struct catalog *c, uint64_t fingerprint);

@@ -145,29 +145,105 @@ static int check_all(struct catalog *c, struct fb_error *e)
 
 static void free_parts(struct catalog *c)
 {
+    if (c->part_fd >= 0)
+        close(c->part_fd);
+    pthread_mutex_destroy(&c->fill_lock);
+    free(c->place.path);
     free((void *)c->is_checked);
     free(c->path);
     free(c);
 }
 
-int catalog_adopt(void *map, size_t size, const char *path, struct catalog **out, struct fb_error *e)
+static struct catalog *new_catalog(void *map, size_t size, const char *path, struct fb_error *e)
 {
-    *out = NULL;
     struct catalog *c = calloc(1, sizeof(*c));
     char *copy = path ? strdup(path) : NULL;
     if (!c || (path && !copy)) {
         free(c);
         free(copy);
-        return error_set(e, FB_E_NOMEM, "dataset", "no memory to open a catalog");
+        error_set(e, FB_E_NOMEM, "dataset", "no memory to open a catalog");
+        return NULL;
     }
     c->map = map;
     c->size = size;
     c->path = copy;
+    c->part_fd = -1;
+    pthread_mutex_init(&c->fill_lock, NULL);
+    return c;
+}
+
+static int check_new(struct catalog *c, struct catalog **out, struct fb_error *e)
+{
     int rc = check_all(c, e);
     if (rc < 0)
         free_parts(c);
     else
         *out = c;
+    return rc;
+}
+
+int catalog_adopt(void *map, size_t size, const char *path, struct catalog **out, struct fb_error *e)
+{
+    *out = NULL;
+    struct catalog *c = new_catalog(map, size, path, e);
+    return c ? check_new(c, out, e) : FB_E_NOMEM;
+}
+
+/* ---- a part of a larger file ---- */
+
+int catalog_fill(const struct catalog *c, uint64_t start, uint64_t n, struct fb_error *e)
+{
+    for (uint64_t done = 0; done < n;) {
+        ssize_t got = pread(c->part_fd, c->map + start + done, n - done, (off_t)(c->part_offset + start + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_set_errno(e, "dataset", errno, "read the catalog");
+        if (got == 0)
+            return catalog_damaged(c, e, (int64_t)(start + done), "its file became shorter");
+        done += (uint64_t)got;
+    }
+    return 0;
+}
+
+/* The header and the table of sums; all else comes when it is touched. */
+static int fill_head(struct catalog *c, struct fb_error *e)
+{
+    if (c->size < sizeof(struct catalog_header))
+        return 0; /* check_all will say so */
+    FB_TRY(catalog_fill(c, 0, sizeof(struct catalog_header), e));
+    const struct catalog_header *h = (const void *)c->map;
+    bool is_sensible = h->body > sizeof(*h) && h->body <= c->size;
+    return is_sensible ? catalog_fill(c, sizeof(*h), h->body - sizeof(*h), e) : 0;
+}
+
+int catalog_open_part(int fd, uint64_t offset, uint64_t length, const struct catalog_place *place, const char *path, struct catalog **out,
+                      struct fb_error *e)
+{
+    *out = NULL;
+    void *map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        return error_set(e, FB_E_NOMEM, "dataset", "no memory to open a catalog of %llu bytes", (unsigned long long)length);
+    struct catalog *c = new_catalog(map, length, path, e);
+    if (!c) {
+        munmap(map, length);
+        return FB_E_NOMEM;
+    }
+    c->part_offset = offset;
+    c->part_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    c->place = *place;
+    c->place.path = strdup(place->path);
+    int rc = c->part_fd < 0    ? error_set_errno(e, "dataset", errno, "keep the file of a catalog open")
+             : c->place.path ? fill_head(c, e)
+                             : error_set(e, FB_E_NOMEM, "dataset", "no memory to open a catalog");
+    if (rc < 0)
+        free_parts(c);
+    else
+        rc = check_new(c, out, e);
+    if (rc < 0) {
+        error_at(e, path, -1);
+        munmap(map, length);
+    }
     return rc;
 }
 

@@ -4,7 +4,7 @@
  * first touched. A file made to harm has right checksums and wrong numbers, so every position and length is also checked against its
  * section before use. The header and the fields are copied at open; what is validated there is not read again from the map.
  *
- * Limit: the file is mapped, so truncating it in place under a reader is a SIGBUS. Writers replace catalogs by rename, never in place.
+ * Limit: a catalog's own file is mapped, so truncating it in place under a reader is a SIGBUS. Writers replace catalogs by rename, never in place.
  */
 #include <string.h>
 
@@ -21,24 +21,40 @@ int catalog_damaged(const struct catalog *c, struct fb_error *e, int64_t offset,
 
 /* ---- blocks ---- */
 
+static bool is_checked(const struct catalog *c, uint64_t block)
+{
+    return atomic_load_explicit(&c->is_checked[block / 64], memory_order_acquire) >> block % 64 & 1;
+}
+
+static int check_bytes(const struct catalog *c, uint64_t block, uint64_t start, uint64_t n, struct fb_error *e)
+{
+    if (checksum_of(c->map + start, n) != c->block_sum[block])
+        return catalog_damaged(c, e, (int64_t)start, "a block does not match its checksum");
+    atomic_fetch_or_explicit(&c->is_checked[block / 64], UINT64_C(1) << block % 64, memory_order_release);
+    return 0;
+}
+
 static int check_block(const struct catalog *c, uint64_t block, struct fb_error *e)
 {
     uint64_t start = c->header.body + block * CATALOG_BLOCK;
     uint64_t n = c->size - start < CATALOG_BLOCK ? c->size - start : CATALOG_BLOCK;
-    if (checksum_of(c->map + start, n) != c->block_sum[block])
-        return catalog_damaged(c, e, (int64_t)start, "a block does not match its checksum");
-    atomic_fetch_or_explicit(&c->is_checked[block / 64], UINT64_C(1) << block % 64, memory_order_relaxed);
-    return 0;
+    if (c->part_fd < 0)
+        return check_bytes(c, block, start, n, e);
+    pthread_mutex_t *lock = (pthread_mutex_t *)&c->fill_lock;
+    pthread_mutex_lock(lock);
+    int rc = is_checked(c, block) ? 0 : catalog_fill(c, start, n, e);
+    if (rc == 0 && !is_checked(c, block))
+        rc = check_bytes(c, block, start, n, e);
+    pthread_mutex_unlock(lock);
+    return rc;
 }
 
 static int touch(const struct catalog *c, uint64_t offset, uint64_t n, struct fb_error *e)
 {
     uint64_t first = (offset - c->header.body) / CATALOG_BLOCK, last = (offset + n - 1 - c->header.body) / CATALOG_BLOCK;
-    for (uint64_t b = first; b <= last; b++) {
-        uint64_t word = atomic_load_explicit(&c->is_checked[b / 64], memory_order_relaxed);
-        if (!(word >> b % 64 & 1))
+    for (uint64_t b = first; b <= last; b++)
+        if (!is_checked(c, b))
             FB_TRY(check_block(c, b, e));
-    }
     return 0;
 }
 
@@ -60,7 +76,17 @@ const char *catalog_string_at(const struct catalog *c, enum catalog_section_id i
         return NULL;
     }
     const char *name = (const char *)c->map + s->offset + position;
-    return touch(c, s->offset + position, strlen(name) + 1, e) < 0 ? NULL : name;
+    uint64_t at = s->offset + position, end = s->offset + s->length;
+    while (at < end) { /* by blocks, since what was not touched may not be there yet */
+        uint64_t rest = CATALOG_BLOCK - (at - c->header.body) % CATALOG_BLOCK, n = rest < end - at ? rest : end - at;
+        if (touch(c, at, n, e) < 0)
+            return NULL;
+        if (memchr(c->map + at, 0, n))
+            return name;
+        at += n;
+    }
+    catalog_damaged(c, e, (int64_t)s->offset, "a name has no end");
+    return NULL;
 }
 
 /* ---- samples ---- */
@@ -115,6 +141,11 @@ static int read_extent(const struct catalog *c, uint64_t i, struct catalog_sampl
     out->length = x->length;
     out->object_size = o->size;
     out->mtime_ns = o->mtime_ns;
+    if (c->place.path) {
+        out->object = c->place.path;
+        out->object_size = c->place.size;
+        out->mtime_ns = c->place.mtime_ns;
+    }
     return 0;
 }
 

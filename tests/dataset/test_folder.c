@@ -226,7 +226,7 @@ static void a_file_that_is_no_manifest_is_refused(void **state)
     struct tree *t = *state;
     tree_put(t, "photo.jpg", tree_jpeg);
     tree_open(t, "photo.jpg");
-    EXPECT_ERROR(t, FB_E_USAGE, "neither a folder, a glob nor a manifest", ".csv");
+    EXPECT_ERROR(t, FB_E_USAGE, "neither a folder, a glob, a manifest nor a tar archive", ".csv");
     tree_open_request(t, (struct dataset_request){.source = ""});
     EXPECT_ERROR(t, FB_E_USAGE, "no source");
 }
