@@ -168,10 +168,15 @@ static uint64_t seal_of(const uint8_t *record, size_t n)
     return checksum_of(record + AT_FILE, n - AT_FILE);
 }
 
-void jpeg_record_seal(uint8_t *record, size_t n)
+void jpeg_record_seal(uint8_t *record, size_t n, const uint8_t *file, size_t file_bytes)
 {
-    if (n >= JPEG_RECORD_HEADER)
-        put(record + AT_SEAL, seal_of(record, n), 8);
+    if (n < JPEG_RECORD_HEADER)
+        return;
+    if (file) {
+        put(record + AT_FILE, checksum_of(file, file_bytes), 8);
+        put(record + AT_SIZE, file_bytes, 4);
+    }
+    put(record + AT_SEAL, seal_of(record, n), 8);
 }
 
 /* Reads what the header says of image and record; false: it cannot be. */
@@ -260,8 +265,6 @@ size_t jpeg_record_end(struct jpeg_writing *w, const struct jpeg_plan *p, const 
         return 0;
     memset(h, 0, JPEG_RECORD_HEADER);
     memcpy(h, magic, sizeof(magic));
-    put(h + AT_FILE, checksum_of(file, file_bytes), 8);
-    put(h + AT_SIZE, file_bytes, 4);
     put(h + AT_SCAN, p->scan, 4);
     put(h + AT_WIDTH, p->width, 2);
     put(h + AT_HEIGHT, p->height, 2);
@@ -270,7 +273,7 @@ size_t jpeg_record_end(struct jpeg_writing *w, const struct jpeg_plan *p, const 
     h[AT_SPACING] = (uint8_t)w->spacing;
     put(h + AT_ROWS, w->rows, 4);
     put(h + AT_RESTART, p->restart, 4);
-    jpeg_record_seal(h, n);
+    jpeg_record_seal(h, n, file, file_bytes);
     return n;
 }
 

@@ -193,7 +193,7 @@ static void a_forged_record_is_safe_and_its_positions_are_checked(void **unused)
             uint32_t from = k % 3 ? JPEG_RECORD_HEADER : 24;
             for (uint32_t flips = 1 + below(&rng, 3); flips--;)
                 forged.data[from + below(&rng, (uint32_t)full.n - from)] ^= (uint8_t)(1u << below(&rng, 8));
-            jpeg_record_seal(forged.data, forged.n);
+            jpeg_record_seal(forged.data, forged.n, file.data, file.n);
             struct result ours = decode(file, &forged, &r, false);
             assert_int_equal(ours.rc, 0);
             assert_int_not_equal(ours.way, CODEC_FALLBACK);

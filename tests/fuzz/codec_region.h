@@ -70,7 +70,7 @@ static void fuzz_compare(const uint8_t *all, const struct image_header *h, const
         PROMISE(!memcmp(part + (size_t)3 * r->width * y, all + 3 * ((size_t)(r->top + y) * h->width + r->left), (size_t)3 * r->width));
 }
 
-static int fuzz_region(const struct codec_ops *codec, const uint8_t *data, size_t size)
+static inline int fuzz_region(const struct codec_ops *codec, const uint8_t *data, size_t size)
 {
     struct image_header h;
     struct fb_error e = {0};
