@@ -22,15 +22,24 @@ static const char *step_name(const struct feed *f, uint32_t step, char *out, siz
     return out;
 }
 
+/* What others may be waiting behind comes first: work under way, then reads, then what waits itself. */
+static int urgency(uint32_t step)
+{
+    return step >= LOAD_DECODING ? 3 : step == LOAD_READING ? 2 : step == LOAD_IDLE ? 0 : 1;
+}
+
 /* The unfinished load of the slot the consumer waits for that has been at its step for longest. */
 static const struct load *oldest_load(const struct slot *s)
 {
     const struct load *loads = s->loads, *oldest = NULL;
-    for (uint32_t i = 0; i < s->count; i++)
-        if (atomic_load_explicit(&loads[i].step, memory_order_relaxed) != LOAD_IDLE &&
-            (!oldest || atomic_load_explicit(&loads[i].since_ns, memory_order_relaxed) <
-                            atomic_load_explicit(&oldest->since_ns, memory_order_relaxed)))
+    int most = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        int u = urgency(atomic_load_explicit(&loads[i].step, memory_order_relaxed));
+        if (u > most || (u == most && u && atomic_load_explicit(&loads[i].since_ns, memory_order_relaxed) <
+                                               atomic_load_explicit(&oldest->since_ns, memory_order_relaxed)))
             oldest = &loads[i];
+        most = u > most ? u : most;
+    }
     return oldest;
 }
 

@@ -1,4 +1,5 @@
 #include "python/module.h"
+#include "python/py_map.h"
 
 #include <stdbool.h>
 
@@ -16,7 +17,8 @@ static int module_exec(PyObject *module)
     m->loader = add_type(module, &loader_spec);
     m->batch = add_type(module, &batch_spec);
     m->array = add_type(module, &array_spec);
-    return m->loader && m->batch && m->array ? 0 : -1;
+    m->pixels = add_type(module, &pixels_spec);
+    return m->loader && m->batch && m->array && m->pixels && PyModule_AddFunctions(module, random_methods) == 0 ? 0 : -1;
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
@@ -25,6 +27,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(m->loader);
     Py_VISIT(m->batch);
     Py_VISIT(m->array);
+    Py_VISIT(m->pixels);
     return 0;
 }
 
@@ -34,6 +37,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(m->loader);
     Py_CLEAR(m->batch);
     Py_CLEAR(m->array);
+    Py_CLEAR(m->pixels);
     return 0;
 }
 

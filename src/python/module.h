@@ -2,7 +2,8 @@
  * them nice shapes; this side converts, calls and gives the interpreter's lock away while the engine waits or works.
  *
  *   gate.h        who is inside a loader: the engine allows one caller, Python has any number
- *   line_queue.h  lines that the engine's threads say, until a Python thread comes by: the engine's threads never touch Python
+ *   line_queue.h  lines that the engine's threads say, until a Python thread comes by
+ *   py_map.h      functions of the user's, the one reason for which the engine's threads touch Python
  *
  * After a fork the child must not touch the engine: every object remembers the process it was made in.
  */
@@ -16,7 +17,7 @@
 #include <sys/types.h>
 
 struct module_state {
-    PyTypeObject *loader, *batch, *array;
+    PyTypeObject *loader, *batch, *array, *pixels;
 };
 
 /* py_error.c: raises what the record says as the fitting exception of fullbore.errors; returns NULL always. */

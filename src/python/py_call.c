@@ -132,7 +132,16 @@ PyObject *raise_failure(struct loader_object *self, int code, const struct fb_er
         return raise_closed(), NULL;
     if (e->code == 0)
         return raise_code(code, "the engine failed without saying why", "please report this"), NULL;
-    return raise_error(e);
+    raise_error(e);
+    PyObject *failure = strcmp(e->stage, "map") == 0 ? map_failure_of(self->maps, e->sample) : NULL;
+    if (failure) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        PyErr_NormalizeException(&type, &value, &trace);
+        PyException_SetCause(value, failure); /* takes the reference */
+        PyErr_Restore(type, value, trace);
+    }
+    return NULL;
 }
 
 void keep_state(struct loader_object *self)

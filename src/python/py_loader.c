@@ -34,23 +34,31 @@ static struct loader_object *make(PyTypeObject *type, PyObject *say, PyObject *s
     self->say = Py_NewRef(say);
     self->show = Py_NewRef(show);
     self->inside = NULL;
+    self->maps = NULL;
     self->state[0] = 0;
     gate_init(&self->gate);
     return self;
 }
 
-/* _Loader(values, say, show) */
+/* _Loader(values, say, show, maps=None) */
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"values", "say", "show", NULL};
-    PyObject *values, *say, *show;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO", names, &PyDict_Type, &values, &say, &show))
+    static char *names[] = {"values", "say", "show", "maps", NULL};
+    PyObject *values, *say, *show, *maps = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO|O", names, &PyDict_Type, &values, &say, &show, &maps))
         return NULL;
     struct open_request *r = open_request_new(values);
     if (!r)
         return NULL;
     struct loader_object *self = make(type, say, show);
-    if (self && open_engine(self, open_request_options(r)) < 0)
+    fb_options *o = open_request_options(r);
+    if (self && maps != Py_None && map_calls_new(PyType_GetModuleState(type), maps, o) < 0)
+        Py_CLEAR(self);
+    if (self && o->map) { /* the engine has one reference, the object another */
+        self->maps = o->map_ctx;
+        map_calls_hold(self->maps);
+    }
+    if (self && open_engine(self, o) < 0)
         Py_CLEAR(self);
     open_request_free(r);
     return (PyObject *)self;
@@ -70,6 +78,7 @@ static void loader_dealloc(struct loader_object *self)
     gate_destroy(&self->gate);
     Py_DECREF(self->say);
     Py_DECREF(self->show);
+    map_calls_drop(self->maps);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -233,6 +242,89 @@ static PyObject *loader_classes(struct loader_object *self, PyObject *unused)
     return list;
 }
 
+/* The path of each selected sample, relative to the source. */
+static PyObject *loader_keys(struct loader_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    uint64_t count = fb_sample_count(self->loader);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (uint64_t i = 0; list && i < count; i++) {
+        const char *key = fb_selected_key(self->loader, i);
+        PyObject *text = key ? PyUnicode_DecodeFSDefault(key) : raise_code(FB_E_DATA, "the catalog is damaged", "remove it");
+        if (!text || PyList_SetItem(list, (Py_ssize_t)i, text) < 0)
+            Py_CLEAR(list);
+    }
+    leave(self);
+    return list;
+}
+
+static PyObject *describe_label(const struct fb_column *c)
+{
+    return Py_BuildValue("ssL", c->name, fb_dtype_name(c->dtype), c->ndim ? (long long)c->shape[0] : 0LL);
+}
+
+/* [(name, dtype, numbers per sample or 0), ...] */
+static PyObject *loader_label_fields(struct loader_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    PyObject *list = PyList_New(0);
+    const struct fb_column *c;
+    for (int i = 0; list && (c = fb_label_field(self->loader, i)); i++) {
+        PyObject *item = describe_label(c);
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    leave(self);
+    return list;
+}
+
+/* label_column(name, bytes per value, out): the label of every selected sample. */
+static PyObject *loader_label_column(struct loader_object *self, PyObject *args)
+{
+    struct fb_error e = {0};
+    const char *name;
+    Py_ssize_t size;
+    Py_buffer out;
+    if (!PyArg_ParseTuple(args, "snw*", &name, &size, &out))
+        return NULL;
+    PyObject *result = NULL;
+    if (enter(self) == 0) {
+        uint64_t count = fb_sample_count(self->loader);
+        int rc = size > 0 && out.len == (Py_ssize_t)count * size ? 0 : FB_E_USAGE;
+        for (uint64_t i = 0; rc == 0 && i < count; i++)
+            rc = fb_selected_label(self->loader, i, name, (char *)out.buf + i * (uint64_t)size, (size_t)size, &e);
+        result = rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None);
+        leave(self);
+    }
+    PyBuffer_Release(&out);
+    return result;
+}
+
+/* push_order(array of uint64, is_last) */
+static PyObject *loader_push_order(struct loader_object *self, PyObject *args)
+{
+    struct fb_error e = {0};
+    Py_buffer samples;
+    int is_last;
+    if (!PyArg_ParseTuple(args, "y*p", &samples, &is_last))
+        return NULL;
+    PyObject *result = NULL;
+    if (enter(self) == 0) {
+        BEGIN_ENGINE(self);
+        int rc = fb_push_order(self->loader, samples.buf, (uint64_t)samples.len / sizeof(uint64_t), is_last, &e);
+        END_ENGINE(self);
+        result = rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None);
+        leave(self);
+    }
+    PyBuffer_Release(&samples);
+    return result;
+}
+
 static PyObject *get_closed(struct loader_object *self, void *unused)
 {
     (void)unused;
@@ -249,6 +341,10 @@ static PyMethodDef loader_methods[] = {
     {"counts", (PyCFunction)loader_counts, METH_NOARGS, "(samples, fingerprint)"},
     {"ranks", (PyCFunction)loader_ranks, METH_NOARGS, "(batches per epoch, rank, world size)"},
     {"classes", (PyCFunction)loader_classes, METH_NOARGS, "the names of the classes, by label"},
+    {"keys", (PyCFunction)loader_keys, METH_NOARGS, "the path of each selected sample"},
+    {"label_fields", (PyCFunction)loader_label_fields, METH_NOARGS, "[(name, dtype, numbers per sample or 0)]"},
+    {"label_column", (PyCFunction)loader_label_column, METH_VARARGS, "label_column(name, bytes per value, out)"},
+    {"push_order", (PyCFunction)loader_push_order, METH_VARARGS, "push_order(indices, is_last): the next samples of the epoch"},
     {"close", (PyCFunction)loader_close, METH_NOARGS, "stops and frees everything but batches that are still held"},
     {0},
 };

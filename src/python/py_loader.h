@@ -5,6 +5,7 @@
 
 #include "python/gate.h"
 #include "python/module.h"
+#include "python/py_map.h"
 
 struct loader_object {
     PyObject_HEAD
@@ -13,6 +14,7 @@ struct loader_object {
     struct gate gate;
     PyObject *say;             /* called with (level, line) */
     PyObject *show;            /* called with (what, done, total) while scanning, or None */
+    struct map_calls *maps;    /* functions of the user's, or NULL */
     PyThreadState *inside;     /* of the thread that is inside the engine, while it has given the interpreter's lock away */
     char state[1024];          /* after the last batch returned: kept here, so that a signal handler can ask for it inside next() */
 };

@@ -36,6 +36,10 @@ static const struct entry {
     {"memory", UNSIGNED, offsetof(fb_options, memory)},
     {"on_error", INTEGER, offsetof(fb_options, on_error)},
     {"max_errors", SIGNED, offsetof(fb_options, max_errors)},
+    {"column_rows", UNSIGNED, offsetof(fb_options, column_rows)},
+    {"fields", TEXT, offsetof(fb_options, fields)},
+    {"is_balanced", INTEGER, offsetof(fb_options, is_balanced)},
+    {"takes_order", INTEGER, offsetof(fb_options, takes_order)},
     {"io", TEXT, offsetof(fb_options, io)},
 };
 
@@ -123,7 +127,8 @@ static int set_column(struct open_request *r, PyObject *tuple)
     c->data = hold_array(r, array, element_bytes, &count);
     if (!c->data)
         return -1;
-    if (count != r->options.path_count * (uint64_t)(width > 0 ? width : 1))
+    uint64_t rows = r->options.paths ? r->options.path_count : r->options.column_rows;
+    if (count != rows * (uint64_t)(width > 0 ? width : 1))
         return PyErr_SetString(PyExc_ValueError, "a column is not as long as the list of paths"), -1;
     r->options.column_count++;
     return 0;

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _fullbore
+from ._torchvision import is_foreign, translate
 from .errors import Error, UsageError
 from .transforms import Transform
 
@@ -28,11 +29,12 @@ def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """All arguments of ``Loader``, by name -> the options of fullbore.h, by name."""
     a = dict(arguments)
     _refuse_later(a)
+    steps, a["dtype"] = _with_dtype(a)
     return {
         **_what(a["source"], a["labels"]),
         **_which(a),
         **_order(a),
-        "transforms": _transforms(a["transforms"]),
+        "transforms": "; ".join(step.spec for step in steps).encode(),
         "dtype": _dtype(a["dtype"]),
         "layout": _choice("layout", a["layout"], _LAYOUTS),
         "exif": _flag("exif", a["exif"]),
@@ -42,6 +44,11 @@ def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "max_errors": _max_errors(a["max_errors"], a["on_error"]),
         **({"io": os.fsencode(os.environ["FULLBORE_IO"])} if os.environ.get("FULLBORE_IO") else {}),
     }
+
+
+def _with_dtype(a: dict[str, Any]) -> tuple[list[Transform], Any]:
+    steps, natural = steps_of(a["transforms"])
+    return steps, natural if a["dtype"] is None else a["dtype"]
 
 
 def _refuse_later(a: dict[str, Any]) -> None:
@@ -193,15 +200,17 @@ def _weights(weights: Any) -> np.ndarray[Any, Any]:
 # ---- into what
 
 
-def _transforms(transforms: Any) -> bytes:
-    steps = [transforms] if isinstance(transforms, Transform) else transforms
+def steps_of(transforms: Any) -> tuple[list[Transform], str | None]:
+    """What ``transforms=`` comes to, and the dtype it asks for by itself."""
+    steps = [transforms] if isinstance(transforms, Transform) or is_foreign(transforms) else transforms
     if not isinstance(steps, Sequence) or isinstance(steps, (str, bytes)):
         raise _wrong("transforms", transforms, "a list of transforms")
     for step in steps:
-        if not isinstance(step, Transform):
-            raise UsageError(f"transforms= holds {step!r}, which is not one of fullbore's transforms",
-                             remedy="fullbore has torchvision's names: fullbore.RandomResizedCrop(224) and so on")
-    return "; ".join(step.spec for step in steps).encode()
+        if not isinstance(step, Transform) and not is_foreign(step):
+            raise UsageError(f"transforms= holds {_short(step)}, which is not a transform",
+                             remedy="a function of yours goes in as fullbore.Map(function)" if callable(step) else
+                             "fullbore has torchvision's names: fullbore.RandomResizedCrop(224) and so on")
+    return translate(steps)
 
 
 def _dtype(dtype: Any) -> int:

@@ -24,7 +24,7 @@ class Error(Exception):
 
     cause: str  #: one sentence
     remedy: str  #: what can be done, or ""
-    stage: str  #: "dataset", "order", "read", "decode", "transform", "batch", "feed" or "arguments"
+    stage: str  #: "dataset", "order", "read", "decode", "transform", "map", "batch", "feed" or "arguments"
     path: str  #: the file concerned, or ""
     offset: int | None  #: byte offset in that file
     sample: int | None  #: index in the data set's full catalog
@@ -80,7 +80,7 @@ def _rebuild(kind: type[Error], cause: str, details: dict[str, Any]) -> Error:
 
 
 def _kind(code: int, sys_errno: int, sample: int, stage: str) -> type[Error]:
-    if code == _DATA and stage in ("read", "decode", "transform", "batch") or code in (_IO, _NOT_FOUND, _BUDGET) and sample >= 0:
+    if code == _DATA and stage in ("read", "decode", "transform", "map", "batch") or code in (_IO, _NOT_FOUND, _BUDGET) and sample >= 0:
         return SampleError
     if code == _NOT_FOUND and (sys_errno != 0 or stage in ("dataset", "read")):
         return NotFoundError

@@ -14,11 +14,12 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from . import _fullbore
-from ._arguments import plain_values
+from ._arguments import plain_values, steps_of
+from ._map import Step
 from ._talk import progress_line, say
 from .batch import Batch, Converter, Framework, converter
 from .errors import Error, UsageError
-from .transforms import Transform
+from .transforms import Map, Transform
 
 Path = str | bytes | os.PathLike[str]
 NEXT_EPOCH = -1
@@ -94,7 +95,8 @@ class Loader:
         values = plain_values(self._arguments)
         if framework == "torch":
             converter(framework)  # says now that torch is missing
-        self._core = _open(values)
+        maps = [Step(step) for step in steps_of(transforms)[0] if isinstance(step, Map)]
+        self._core = _open(values, maps)
         self._is_ranked = False
         self._epoch: int = NEXT_EPOCH
         self._iterator: Callable[[], _Epoch | None] = _nothing
@@ -278,13 +280,17 @@ def _nothing() -> None:
     return None
 
 
-def _open(values: dict[str, Any]) -> _fullbore._Loader:
+def _open(values: dict[str, Any], maps: list[Step]) -> _fullbore._Loader:
     progress = progress_line()
     try:
-        return _fullbore._Loader(values, say, progress)
+        core = _fullbore._Loader(values, say, progress, [(step, step.wants_labels) for step in maps] or None)
     finally:
         if progress is not None:
             progress.end()
+    labels = core.label_fields() if maps else []
+    for step in maps:
+        step.bind(labels)
+    return core
 
 
 def _reopen(arguments: dict[str, Any]) -> Loader:
@@ -296,3 +302,4 @@ def _close_all() -> None:
     """Before the interpreter ends, while everything still works."""
     for loader in list(_open_loaders):
         loader.close()
+    _fullbore.map_end()

@@ -11,15 +11,16 @@ Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from .errors import UsageError
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "Grayscale", "Normalize", "Pad", "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip",
-    "RandomResizedCrop", "RandomVerticalFlip", "Resize", "Transform",
+    "CenterCrop", "ColorJitter", "CropBox", "Grayscale", "Map", "Normalize", "Pad", "RandomCrop", "RandomGrayscale",
+    "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip", "Resize", "Transform",
 ]
 
 Size = int | Sequence[int]
@@ -104,6 +105,13 @@ class Transform:
             raise self._wrong(f"fill is {fill!r}, not one number or (red, green, blue)")
         return numbers
 
+    def _labels(self, what: str, names: object) -> tuple[str, ...]:
+        items = self._items(what, names)
+        for name in items:
+            if not isinstance(name, str) or not re.fullmatch(r"[^\s,;:=]+", name):
+                raise self._wrong(f"{what} holds {name!r}, not the name of a label", "names here have no spaces and none of , ; : =")
+        return tuple(str(name) for name in items)
+
     def _mode(self, padding_mode: object) -> str:
         if padding_mode not in get_args(PaddingMode):
             raise self._wrong(f"padding_mode is {padding_mode!r}, not one of {', '.join(get_args(PaddingMode))}")
@@ -135,6 +143,8 @@ def _text(value: Any) -> str:
 class RandomResizedCrop(Transform):
     """A random part of the image, resized: ``scale`` is its share of the area, ``ratio`` its width by its height.
 
+    ``draft=True`` lets large JPEGs be decoded at 1/2, 1/4 or 1/8 of their size first, as Pillow's ``draft()`` does: faster, other pixels.
+
     >>> RandomResizedCrop((192, 256), scale=(0.5, 1), interpolation="bicubic").size
     (192, 256)
     """
@@ -144,21 +154,25 @@ class RandomResizedCrop(Transform):
     scale: tuple[float, float]
     ratio: tuple[float, float]
     interpolation: str
+    draft: bool
 
     def __init__(self, size: Size, scale: Sequence[float] = (0.08, 1.0), ratio: Sequence[float] = (3 / 4, 4 / 3),
-                 interpolation: Any = "bilinear", antialias: bool | None = True) -> None:
+                 interpolation: Any = "bilinear", antialias: bool | None = True, draft: bool = False) -> None:
         self._set(size=self._square(size), scale=self._pair("scale", scale, 0.0), ratio=self._pair("ratio", ratio, 0.0),
-                  interpolation=self._filter(interpolation, antialias))
+                  interpolation=self._filter(interpolation, antialias), draft=bool(draft))
         if self.scale[0] <= 0 or self.ratio[0] <= 0:
             raise self._wrong("scale and ratio are larger than 0")
 
     def _options(self) -> dict[str, Any]:
-        return {"size": self.size, "scale": self.scale, "ratio": self.ratio, "interpolation": self.interpolation}
+        return {"size": self.size, "scale": self.scale, "ratio": self.ratio, "interpolation": self.interpolation,
+                "draft": 1 if self.draft else None}
 
 
 @dataclass(frozen=True, init=False)
 class Resize(Transform):
     """To (height, width); one number is the shorter side, the other keeps the ratio, ``max_size`` limits the longer one.
+
+    ``draft=True`` lets large JPEGs be decoded at 1/2, 1/4 or 1/8 of their size first, as Pillow's ``draft()`` does: faster, other pixels.
 
     >>> Resize(256).spec
     'resize size=256 interpolation=bilinear'
@@ -168,17 +182,19 @@ class Resize(Transform):
     size: tuple[int, ...]
     interpolation: str
     max_size: int | None
+    draft: bool
 
-    def __init__(self, size: Size, interpolation: Any = "bilinear", max_size: int | None = None, antialias: bool | None = True) -> None:
+    def __init__(self, size: Size, interpolation: Any = "bilinear", max_size: int | None = None, antialias: bool | None = True,
+                 draft: bool = False) -> None:
         is_short_side = _as_int(size) is not None or len(self._items("size", size)) == 1
         sides = self._square(size)
         self._set(size=sides[:1] if is_short_side else sides, interpolation=self._filter(interpolation, antialias),
-                  max_size=None if max_size is None else self._whole("max_size", max_size, 1))
+                  max_size=None if max_size is None else self._whole("max_size", max_size, 1), draft=bool(draft))
         if self.max_size is not None and (not is_short_side or self.max_size <= self.size[0]):
             raise self._wrong(f"max_size={max_size} goes with one number for size, and is larger than it")
 
     def _options(self) -> dict[str, Any]:
-        return {"size": self.size, "max_size": self.max_size, "interpolation": self.interpolation}
+        return {"size": self.size, "max_size": self.max_size, "interpolation": self.interpolation, "draft": 1 if self.draft else None}
 
 
 @dataclass(frozen=True, init=False)
@@ -245,6 +261,61 @@ class Pad(Transform):
 
 
 @dataclass(frozen=True, init=False)
+class CropBox(Transform):
+    """The part of the image that four labels say, in pixels: left, top, right, bottom. ``margin`` widens it on every side by that share of
+    its own size.
+
+    >>> CropBox("x0", "y0", "x1", "y1", margin=0.2).spec
+    'crop_box labels=x0,y0,x1,y1 margin=0.2'
+    """
+
+    name: ClassVar[str] = "crop_box"
+    labels: tuple[str, ...]
+    margin: float
+
+    def __init__(self, left: str, top: str, right: str, bottom: str, *, margin: float = 0.0) -> None:
+        self._set(labels=self._labels("CropBox", (left, top, right, bottom)), margin=self._real("margin", margin, -0.49, 100.0))
+
+    def _options(self) -> dict[str, Any]:
+        return {"labels": self.labels, "margin": self.margin}
+
+
+@dataclass(frozen=True, init=False)
+class Map(Transform):
+    """A function of yours in the middle of the transforms: ``fn(image)``, ``fn(image, label)`` or ``fn(image, label, rng)``.
+
+    ``image`` is height x width x 3, uint8, RGB, and may be changed in place. ``label`` is the sample's number or vector, or a dict of them
+    if there are several. ``rng`` is a ``numpy.random.Generator`` of this sample's own: the same in every run, with any number of threads.
+    The function returns the image, or ``(image, label)``. Another size is fine if a later step fixes it, or ``size=(height, width)`` says
+    what comes out.
+
+    >>> def darker(image, label, rng):
+    ...     return (image * rng.uniform(0.5, 1.0)).astype("uint8")
+    >>> loader = Loader("photos", batch_size=4, transforms=[Resize((32, 32)), Map(darker), Normalize.imagenet()], framework="numpy")
+    >>> next(iter(loader))[0].shape
+    (4, 3, 32, 32)
+    """
+
+    name: ClassVar[str] = "map"
+    function: Callable[..., Any]
+    size: tuple[int, int] | None
+
+    def __init__(self, function: Callable[..., Any], *, size: Size | None = None) -> None:
+        if not callable(function):
+            raise self._wrong(f"{function!r} is not a function")
+        self._set(function=function, size=None if size is None else self._square(size))
+
+    @property
+    def title(self) -> str:
+        """What messages and statistics call it."""
+        name = getattr(self.function, "__qualname__", None) or type(self.function).__qualname__
+        return re.sub(r"[^\w.<>-]", "_", str(name))[:90]
+
+    def _options(self) -> dict[str, Any]:
+        return {"name": self.title, "size": self.size}
+
+
+@dataclass(frozen=True, init=False)
 class _Chance(Transform):
     p: float
 
@@ -253,27 +324,38 @@ class _Chance(Transform):
 
 
 @dataclass(frozen=True, init=False)
-class RandomHorizontalFlip(_Chance):
-    """Left and right swapped with probability ``p``.
+class _Flip(_Chance):
+    negate: tuple[str, ...]
+    swap: tuple[tuple[str, str], ...]
 
-    >>> RandomHorizontalFlip().p
-    0.5
+    def __init__(self, p: float = 0.5, *, negate: str | Sequence[str] = (), swap: Sequence[Sequence[str]] = ()) -> None:
+        pairs = [self._labels("swap", pair) for pair in self._items("swap", swap)]
+        if any(len(pair) != 2 for pair in pairs):
+            raise self._wrong(f"swap is {swap!r}, not pairs of labels", 'swap=(("left", "right"),)')
+        self._set(p=self._real("p", p, 0.0, 1.0), negate=self._labels("negate", [negate] if isinstance(negate, str) else negate),
+                  swap=tuple(pairs))
+
+    def _options(self) -> dict[str, Any]:
+        return {"p": self.p, "negate": self.negate or None, "swap": ",".join(f"{a}:{b}" for a, b in self.swap) or None}
+
+
+@dataclass(frozen=True, init=False)
+class RandomHorizontalFlip(_Flip):
+    """Left and right swapped with probability ``p``. Labels that mean a side or a turn change with the picture: those named in ``negate``
+    change their sign, those paired in ``swap`` their values; ``"pose[1]"`` is one number of a vector.
+
+    >>> RandomHorizontalFlip(negate=("yaw", "roll"), swap=[("left_eye", "right_eye")]).spec
+    'random_horizontal_flip p=0.5 negate=yaw,roll swap=left_eye:right_eye'
     """
 
     name: ClassVar[str] = "random_horizontal_flip"
 
-    def __init__(self, p: float = 0.5) -> None:
-        self._set(p=self._real("p", p, 0.0, 1.0))
-
 
 @dataclass(frozen=True, init=False)
-class RandomVerticalFlip(_Chance):
-    """Top and bottom swapped with probability ``p``."""
+class RandomVerticalFlip(_Flip):
+    """Top and bottom swapped with probability ``p``; ``negate`` and ``swap`` as in ``RandomHorizontalFlip``."""
 
     name: ClassVar[str] = "random_vertical_flip"
-
-    def __init__(self, p: float = 0.5) -> None:
-        self._set(p=self._real("p", p, 0.0, 1.0))
 
 
 @dataclass(frozen=True, init=False)
