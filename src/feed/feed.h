@@ -186,6 +186,7 @@ void planner_redo(struct feed *f, struct load *l);
 struct worker;
 void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position);
 void load_aim(struct feed *f, struct load *l, uint64_t sample); /* at a sample of the selection; a damaged catalog becomes l->error */
+struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e);
 void load_run(struct worker *w, struct feed *f, struct load *l);
 void load_finish(struct feed *f, struct load *l);
 void load_step(struct load *l, uint32_t step);

@@ -136,6 +136,35 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
 
 /* ---- reading ---- */
 
+struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e)
+{
+    bool is_whole = l->where.offset == 0 && l->where.length == l->where.object_size;
+    return (struct io_request){
+        .dir_fd = f->dataset.root_fd,
+        .path = l->where.object,
+        .offset = l->where.offset,
+        .length = is_whole ? IO_WHOLE : l->where.length,
+        .expected_size = l->size,
+        .buffer = buffer,
+        .capacity = capacity,
+        .owner = l,
+        .error = e,
+    };
+}
+
+/* A part of a larger file (a pack) that is not all there. */
+static int check_part(const struct load *l, struct fb_error *e)
+{
+    const struct io_request *r = &l->request;
+    if (r->length == IO_WHOLE || r->got == r->length)
+        return 0;
+    error_set(e, FB_E_DATA, "read", "%s ends at byte %llu, inside this sample (bytes %llu to %llu)", l->where.object,
+              (unsigned long long)(r->offset + r->got), (unsigned long long)r->offset, (unsigned long long)(r->offset + r->length));
+    error_remedy(e, "the file was cut short: copy it again");
+    error_at(e, l->where.key, (int64_t)(r->offset + r->got));
+    return FB_E_DATA;
+}
+
 static void note_cached(struct feed *f, bool is_cached)
 {
     int score = atomic_load_explicit(&f->miss_score, memory_order_relaxed);
@@ -164,17 +193,7 @@ static int read_now(struct worker *w, struct feed *f, struct load *l, const uint
         uint8_t *buffer = worker_memory(f, &w->bytes, l->size + IO_TAIL, e);
         if (!buffer)
             return e->code;
-        *r = (struct io_request){
-            .dir_fd = f->dataset.root_fd,
-            .path = l->where.object,
-            .offset = l->where.offset,
-            .length = l->where.length == l->where.object_size ? IO_WHOLE : l->where.length,
-            .expected_size = l->size,
-            .buffer = buffer,
-            .capacity = w->bytes.capacity,
-            .owner = l,
-            .error = e,
-        };
+        *r = load_request(f, l, buffer, w->bytes.capacity, e);
         uint64_t since = clock_now_ns();
         int rc = f->io->ops->try_now(f->io, r);
         if (rc == IO_GREW) {
@@ -246,6 +265,8 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
     int rc = get_bytes(w, f, l, &bytes, &n, &e);
     if (rc == 1)
         return;
+    if (rc == 0)
+        rc = check_part(l, &e);
     if (rc == 0) {
         note_changed(f, l);
         rc = passage_run(w, f, l, bytes, n, &e);

@@ -144,18 +144,8 @@ static void read_done(struct io_request *r)
 static void submit(struct feed *f, struct load *l, struct read_buffer *b)
 {
     l->buffer = b;
-    l->request = (struct io_request){
-        .dir_fd = f->dataset.root_fd,
-        .path = l->where.object,
-        .offset = l->where.offset,
-        .length = l->where.length == l->where.object_size ? IO_WHOLE : l->where.length,
-        .expected_size = l->size,
-        .buffer = b->data,
-        .capacity = b->capacity,
-        .done = read_done,
-        .owner = l,
-        .error = &b->error,
-    };
+    l->request = load_request(f, l, b->data, b->capacity, &b->error);
+    l->request.done = read_done;
     load_step(l, LOAD_READING);
     f->io->ops->submit(f->io, &l->request, false);
 }
