@@ -1,8 +1,10 @@
 /* floor_image: threads that open, pread, close, decode the region, transform and write the place. Nothing else; the page cache warm.
  *
- *     floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--sum]
+ *     floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--known] [--sum]
  *
- * The first epoch, number 0, warms up and is not measured. --sum adds up all bytes of the last one. Prints one JSON object.
+ * A first pass warms up and is not measured. --known: in that pass every image is decoded whole and what its codec learns (JPEG checkpoints) is
+ * kept in memory, so that the measured epochs, numbered from 1, are those of known files. --sum adds up all bytes of the last epoch. Prints one
+ * JSON object.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,8 +40,13 @@ static void *thread_body(void *arg)
     if (!buffer)
         die("no memory");
     hand_open(&hand, w);
-    for (const struct file *f; (f = work_take(w, &position)) != NULL;)
-        hand_do(&hand, position, buffer, read_file(f, buffer, capacity));
+    for (struct file *f; (f = work_take(w, &position)) != NULL;) {
+        size_t n = read_file(f, buffer, capacity);
+        if (w->epoch == 0 && w->options.is_known)
+            hand_learn(&hand, f, buffer, n);
+        else
+            hand_do(&hand, f, position, buffer, n);
+    }
     hand_close(&hand);
     free(buffer);
     return NULL;
@@ -48,10 +55,14 @@ static void *thread_body(void *arg)
 int main(int argc, char **argv)
 {
     if (argc < 7)
-        die("usage: floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--sum]");
+        die("usage: floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--known] [--sum]");
     struct work_options o = {.source = argv[1], .batch_size = atoi(argv[4]), .dtype = fb_dtype_from_name(argv[5]), .transforms = argv[6],
-                             .decode = true, .sums_bytes = argc > 7 && strcmp(argv[7], "--sum") == 0};
+                             .decode = true};
     int threads = atoi(argv[2]), epochs = atoi(argv[3]);
+    for (int i = 7; i < argc; i++) {
+        o.is_known |= strcmp(argv[i], "--known") == 0;
+        o.sums_bytes |= strcmp(argv[i], "--sum") == 0;
+    }
     if (o.batch_size < 1 || epochs < 1 || !o.dtype)
         die("BATCH_SIZE and EPOCHS are at least 1, DTYPE is uint8, float16, bfloat16 or float32");
 

@@ -142,7 +142,7 @@ static void *uring_body(void *arg)
         io_uring_submit(&ring);
         if (!take_completion(&ring, buffer, &slot))
             continue;
-        hand_do(&hand, buffer[slot]->position, buffer[slot]->data, buffer[slot]->got);
+        hand_do(&hand, buffer[slot]->file, buffer[slot]->position, buffer[slot]->data, buffer[slot]->got);
         in_flight -= !submit_next(f, &ring, buffer[slot], slot);
     }
     for (unsigned i = 0; i < slots; i++)
@@ -175,7 +175,7 @@ static void *read_only_body(void *arg)
     hand_open(&hand, &f->work);
     while ((b->file = work_take(&f->work, &b->position)) != NULL) {
         read_file(b);
-        hand_do(&hand, b->position, b->data, b->got);
+        hand_do(&hand, b->file, b->position, b->data, b->got);
     }
     hand_close(&hand);
     buffer_free(b);
@@ -229,7 +229,7 @@ static void *decoder_body(void *arg)
     struct hand hand;
     hand_open(&hand, &f->work);
     for (struct buffer *b; (b = take(f, &f->ready, true)) != NULL; put(f, &f->spare, b))
-        hand_do(&hand, b->position, b->data, b->got);
+        hand_do(&hand, b->file, b->position, b->data, b->got);
     hand_close(&hand);
     return NULL;
 }

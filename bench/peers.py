@@ -2,9 +2,10 @@
 
     bench/peers.py FOLDER --workers N [--batch-size 64] [--dtype float32|uint8] [--epochs 1] [--limit N]
 
-Every image is opened with Pillow, cropped by RandomResizedCrop(224)'s formulas (scale 0.08-1, ratio 3/4-4/3, ten tries), resized antialiased
-(bilinear), flipped, and turned into a CHW tensor, normalised for float32. Prints one JSON object: rate over whole epochs with persistent
-workers, the first epoch (warm-up) left out; CPU seconds of all processes; resident memory of all of them. Every batch is touched and counted.
+Every image is opened with Pillow, cropped by RandomResizedCrop(224)'s formulas (scale 0.08-1, ratio 3/4-4/3, ten tries), resized
+antialiased (bilinear), flipped, and turned into a CHW tensor, normalised for float32. Prints one JSON object: rate over whole epochs with
+persistent workers, the first epoch (warm-up) left out; CPU seconds of all processes; resident memory of all of them. Every batch is touched
+and counted.
 """
 
 import argparse
@@ -106,8 +107,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     data = Photos(options.folder, options.dtype, options.limit)
-    loader = DataLoader(data, batch_size=options.batch_size, shuffle=True, num_workers=options.workers, persistent_workers=options.workers > 0,
-                        worker_init_fn=one_thread)
+    loader = DataLoader(data, batch_size=options.batch_size, shuffle=True, num_workers=options.workers, worker_init_fn=one_thread,
+                        persistent_workers=options.workers > 0)
     begun = time.monotonic()
     iterator = iter(loader)
     next(iterator)

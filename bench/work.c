@@ -45,7 +45,7 @@ static void add_file(struct file_list *l, const char *path, size_t size)
         if (!l->file)
             die("no memory");
     }
-    l->file[l->count++] = (struct file){strdup(path), size};
+    l->file[l->count++] = (struct file){.path = strdup(path), .size = size};
     if (size > l->largest)
         l->largest = size;
 }
@@ -98,8 +98,10 @@ void work_open(struct work *w, const struct work_options *o)
 
 void work_close(struct work *w)
 {
-    for (size_t i = 0; i < w->files.count; i++)
+    for (size_t i = 0; i < w->files.count; i++) {
         free(w->files.file[i].path);
+        free(w->files.file[i].record);
+    }
     free(w->files.file);
     if (w->pipeline)
         pipeline_close(w->pipeline);
@@ -131,7 +133,7 @@ void work_start_epoch(struct work *w, uint64_t epoch, bool cold)
     atomic_store(&w->byte_sum, 0);
 }
 
-const struct file *work_take(struct work *w, uint64_t *position)
+struct file *work_take(struct work *w, uint64_t *position)
 {
     *position = atomic_fetch_add(&w->next, 1);
     return *position < w->files.count ? &w->files.file[order_at(&w->order, *position)] : NULL;
@@ -159,20 +161,29 @@ static uint64_t sum_of(const uint8_t *bytes, size_t n)
     return sum;
 }
 
-static void decode_into_place(struct hand *h, uint64_t position, const uint8_t *bytes, size_t n)
+static void decode(struct hand *h, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct image_header *header,
+                   const struct region *r, struct image *out)
+{
+    struct fb_error e = {0};
+    size_t stride = ((size_t)r->width * 3 + 63) & ~(size_t)63;
+    *out = (struct image){scratch_need(&h->pixels, stride * r->height, &e), stride, r->width, r->height};
+    must(out->data ? 0 : e.code, &e);
+    must(codec_decode(&h->codec, codec, bytes, n, header, r, out, &e), &e);
+}
+
+static void decode_into_place(struct hand *h, const struct file *f, uint64_t position, const uint8_t *bytes, size_t n)
 {
     struct work *w = h->work;
     struct fb_error e = {0};
     struct image_header header;
     const struct codec_ops *codec;
     struct plan plan;
+    struct image pixels;
     must(codec_header(bytes, n, &header, &codec, &e), &e);
     must(pipeline_plan(w->pipeline, &header, rng_stream(RNG_TRANSFORM, w->options.seed, w->epoch, position, 0), &plan, &e), &e);
-
-    size_t stride = ((size_t)plan.region.width * 3 + 63) & ~(size_t)63;
-    struct image pixels = {scratch_need(&h->pixels, stride * plan.region.height, &e), stride, plan.region.width, plan.region.height};
-    must(pixels.data ? 0 : e.code, &e);
-    must(codec_decode(&h->codec, codec, bytes, n, &header, &plan.region, &pixels, &e), &e);
+    h->codec.known = f->record;
+    h->codec.known_bytes = f->record_bytes;
+    decode(h, codec, bytes, n, &header, &plan.region, &pixels);
 
     uint8_t *data = w->batch + w->place_bytes * (position % (uint64_t)w->options.batch_size);
     struct place place = {data, pipeline_dtype(w->pipeline), w->options.layout, plan.out_height, plan.out_width};
@@ -181,10 +192,31 @@ static void decode_into_place(struct hand *h, uint64_t position, const uint8_t *
         atomic_fetch_add(&w->byte_sum, sum_of(data, w->place_bytes));
 }
 
-void hand_do(struct hand *h, uint64_t position, const uint8_t *bytes, size_t n)
+void hand_learn(struct hand *h, struct file *f, const uint8_t *bytes, size_t n)
+{
+    struct fb_error e = {0};
+    struct image_header header;
+    const struct codec_ops *codec;
+    struct image pixels;
+    must(codec_header(bytes, n, &header, &codec, &e), &e);
+    h->codec.known = NULL;
+    h->codec.known_bytes = 0;
+    h->codec.wants_record = true;
+    decode(h, codec, bytes, n, &header, &(struct region){0, 0, header.height, header.width}, &pixels);
+    h->codec.wants_record = false;
+    if (h->codec.record_bytes == 0)
+        return;
+    f->record = malloc(h->codec.record_bytes);
+    if (!f->record)
+        die("no memory for records");
+    memcpy(f->record, h->codec.record.data, h->codec.record_bytes);
+    f->record_bytes = h->codec.record_bytes;
+}
+
+void hand_do(struct hand *h, const struct file *f, uint64_t position, const uint8_t *bytes, size_t n)
 {
     if (h->work->options.decode)
-        decode_into_place(h, position, bytes, n);
+        decode_into_place(h, f, position, bytes, n);
     atomic_fetch_add(&h->work->bytes, n);
     atomic_fetch_add(&h->work->done, 1);
 }

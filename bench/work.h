@@ -13,6 +13,8 @@
 struct file {
     char *path;
     size_t size;
+    uint8_t *record; /* what an earlier decode learnt about it, or NULL; touched by the one thread that has the file in this epoch */
+    size_t record_bytes;
 };
 
 /* The regular files below a folder, in the catalog's order (bytewise by path), without those whose names begin with a dot. */
@@ -29,6 +31,7 @@ struct work_options {
     uint64_t seed;
     int batch_size;
     bool decode;
+    bool is_known;          /* decode with the records that work_learn has made */
     bool sums_bytes;        /* add up all bytes of all samples: a check that they are the engine's; not while measuring */
 };
 
@@ -60,11 +63,13 @@ void work_close(struct work *w);
 /* Begins an epoch: order and counters; `cold` drops the files from the page cache. */
 void work_start_epoch(struct work *w, uint64_t epoch, bool cold);
 /* The file of the next position, or NULL: the epoch is over. */
-const struct file *work_take(struct work *w, uint64_t *position);
+struct file *work_take(struct work *w, uint64_t *position);
 void hand_open(struct hand *h, struct work *w);
 void hand_close(struct hand *h);
 /* Everything after the bytes are there. */
-void hand_do(struct hand *h, uint64_t position, const uint8_t *bytes, size_t n);
+void hand_do(struct hand *h, const struct file *f, uint64_t position, const uint8_t *bytes, size_t n);
+/* Decodes the whole image and keeps what its codec learnt: later epochs are those of known files. */
+void hand_learn(struct hand *h, struct file *f, const uint8_t *bytes, size_t n);
 
 /* Runs `body` on n threads and waits for all. */
 void work_run_threads(int n, void *(*body)(void *), void *arg);
