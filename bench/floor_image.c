@@ -2,9 +2,9 @@
  *
  *     floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--known] [--sum]
  *
- * A first pass warms up and is not measured. --known: in that pass every image is decoded whole and what its codec learns (JPEG checkpoints) is
- * kept in memory, so that the measured epochs, numbered from 1, are those of known files. --sum adds up all bytes of the last epoch. Prints one
- * JSON object.
+ * A first pass warms up and is not measured. --known: in that pass every image is decoded whole and what its codec learns (JPEG
+ * checkpoints) is kept in memory, so that the measured epochs, numbered from 1, are those of known files. --sum adds up all bytes of the
+ * last epoch. Prints one JSON object.
  */
 #include <errno.h>
 #include <fcntl.h>

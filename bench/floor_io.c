@@ -3,10 +3,10 @@
  *     floor_io FOLDER uring|pread THREADS DEPTH DTYPE TRANSFORMS     with the decoding work of floor_image
  *     floor_io FOLDER uring|pread THREADS DEPTH                      reading only
  *
- * uring: each of THREADS threads owns a ring that keeps DEPTH/THREADS files in flight, each an open-read-close chain, and works on what has
- * arrived. pread: DEPTH threads that open, read and close; with work, THREADS others decode what those have read, since more decoding threads
- * than cores would only get in each other's way. Files are evicted before the one measured epoch; what was still cached afterwards would show as
- * a rate above the disk's. Prints one JSON object.
+ * uring: each of THREADS threads owns a ring that keeps DEPTH/THREADS files in flight, each an open-read-close chain, and works on what
+ * has arrived. pread: DEPTH threads that open, read and close; with work, THREADS others decode what those have read, since more decoding
+ * threads than cores would only get in each other's way. Files are evicted before the one measured epoch; what was still cached afterwards
+ * would show as a rate above the disk's. Prints one JSON object.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* What every floor does with a sample: the unavoidable work, by the same codec and transform code and with the same draws as the engine.
  *
- * A floor is the engine without the engine: no catalog, no planner, no slots, no budget, no counters. What it reaches on the same files with the
- * same number of threads is the most that the engine can reach.
+ * A floor is the engine without the engine: no catalog, no planner, no slots, no budget, no counters. What it reaches on the same files
+ * with the same number of threads is the most that the engine can reach.
  */
 #ifndef FB_BENCH_WORK_H
 #define FB_BENCH_WORK_H

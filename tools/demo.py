@@ -2,8 +2,9 @@
 
     tools/demo.py FOLDER
 
-Three runs of `fullbore bench`: as fast as it goes; an accelerator that wants half of that; one that wants half as much again. The second stays
-busy, the third starves, and the command says so. The last part shows that the samples were real: an epoch through the Python package.
+Three runs of `fullbore bench`: as fast as it goes; an accelerator that wants half of that; one that wants half as much again. The second
+stays busy, the third starves, and the command says so. The last part shows that the samples were real: an epoch through the Python
+package.
 """
 
 import json
@@ -59,21 +60,22 @@ def main() -> int:
         print("usage: demo.py FOLDER", file=sys.stderr)
         return 2
     folder = sys.argv[1]
-    say("1. How fast can this machine feed? JPEG files are read, a random crop of each is decoded, resized to 224 x 224 exactly as Pillow does it, "
-        "flipped and normalised.")
+    say("1. How fast can this machine feed? JPEG files are read, a random crop of each is decoded, resized to 224 x 224 exactly as Pillow "
+        "does it, flipped and normalised.")
     free = bench(folder, "--epochs", "3")
     show(free, "samples_per_second", "cpu_seconds_per_1000_samples", "budget_peak_bytes", "time_to_first_batch_seconds")
     rate = free["samples_per_second"]
 
-    say(f"2. An accelerator that trains {rate / 2:,.0f} images a second, half of that. It is emulated: every {BATCH / rate * 2000:.0f} ms it wants "
-        f"the next batch.")
+    say(f"2. An accelerator that trains {rate / 2:,.0f} images a second, half of that. It is emulated: every {BATCH / rate * 2000:.0f} ms "
+        f"it wants the next batch.")
     busy = feed(folder, rate, 0.5)
-    say(f"It was busy {busy:.1%} of the time: whenever it asked, the batch was already there. This is what your training loop should look like.")
+    say(f"It was busy {busy:.1%} of the time." + (" Whenever it asked, the batch was already there: this is what your training loop should "
+        "look like." if busy > 0.98 else " It should be nearly always busy; other programs seem to use this machine now. Run the demo again."))
 
     say(f"3. One that trains {1.5 * rate:,.0f} images a second: more than this machine's cores can decode.")
     starved = feed(folder, rate, 1.5)
-    say(f"It was busy {starved:.1%} of the time; the rest it waited for data. exposed_wait_ratio is that waiting, measured where it hurts: in the "
-        f"call that takes the next batch. On a real machine look at it first. If it is near zero, the data is not your problem.")
+    say(f"It was busy {starved:.1%} of the time; the rest it waited for data. exposed_wait_ratio is that waiting, measured where it hurts: "
+        f"in the call that takes the next batch. On a real machine look at it first. If it is near zero, the data is not your problem.")
     count_one_epoch(folder)
     print("\nNow with your own images and your model's step time:\n    .venv/bin/fullbore bench YOUR_FOLDER --batch-size 256 --step-ms 100")
     return 0

@@ -2,13 +2,14 @@
 
     tools/make_photos.py OUT --count N [--seed S] [--classes K] [--offline] [--cache DIR]
 
-The photographs are cut from those in Debian's wallpaper packages (fetched and unpacked into --cache, never installed): a random part, scaled by
-a random factor, so that thousands of distinct pictures come from some thirty. Sizes, samplings and qualities follow what ImageNet has: about
-466 x 401 pixels and 100 KB on average, three quarters 4:4:4, a fifth 4:2:0, a few grey. Without the packages (or with --offline and an empty
-cache) pictures are synthesised: noise with the 1/f spectrum of natural scenes, cut into overlapping shapes; it says so.
+The photographs are cut from those in Debian's wallpaper packages (fetched and unpacked into --cache, never installed): a random part,
+scaled by a random factor, so that thousands of distinct pictures come from some thirty. Sizes, samplings and qualities follow what
+ImageNet has: about 466 x 401 pixels and 100 KB on average, three quarters 4:4:4, a fifth 4:2:0, a few grey. Without the packages (or with
+--offline and an empty cache) pictures are synthesised: noise with the 1/f spectrum of natural scenes, cut into overlapping shapes; it
+says so.
 
-The same arguments give the same files, byte for byte, as long as Pillow's version and the source are the same. A finished folder is marked by
-`.made` with its arguments and is not made again.
+The same arguments give the same files, byte for byte, as long as Pillow's version and the source are the same. A finished folder is
+marked by `.made` with its arguments and is not made again.
 """
 
 import argparse
@@ -122,8 +123,8 @@ def detail(source: Image.Image, box: tuple[int, int, int, int]) -> float:
 
 
 def cut(source: Image.Image, rng: random.Random) -> Image.Image:
-    """A random part of the source, shrunk and sharpened as photographs on the web are. Wallpapers are calmer than what people photograph, so
-    the busiest of a few parts is taken: that brings the bytes per picture to ImageNet's."""
+    """A random part of the source, shrunk and sharpened as photographs on the web are. Wallpapers are calmer than what people photograph,
+    so the busiest of a few parts is taken: that brings the bytes per picture near ImageNet's."""
     width, height = draw_size(rng)
     largest = min(source.width / width, source.height / height)
     scale = min(largest, rng.uniform(1.5, 4.0))

@@ -2,8 +2,8 @@
 
     tools/make_wheel.py DIST
 
-The wheel goes to DIST. It is installed into a virtual environment of its own, which sees neither the source tree nor .venv; there the command
-runs and the package decodes an image. Without the trial a wheel that lacks a file would still look fine from inside the tree.
+The wheel goes to DIST. It is installed into a virtual environment of its own, which sees neither the source tree nor .venv; there the
+command runs and the package decodes an image. Without the trial a wheel that lacks a file would still look fine from inside the tree.
 """
 
 import subprocess
@@ -32,8 +32,8 @@ def run(*command: object, **more: object) -> None:
 def build(dist: Path) -> Path:
     for old in dist.glob("fullbore-*.whl"):
         old.unlink()
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--wheel-dir", dist,
-        ROOT)
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--wheel-dir",
+        dist, ROOT)
     return next(dist.glob("fullbore-*.whl"))
 
 

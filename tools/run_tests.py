@@ -2,9 +2,9 @@
 
     tools/run_tests.py [--soak] [--jobs N] [--fuzz-seconds N] [GROUP...]
 
-Results are read from what the runners write for machines (meson's testlog.json, pytest's JUnit file, libFuzzer's exit code), not from their
-talk. The last line is `N passed, N failed, N skipped`; the exit code is 1 if anything failed. A group that ran nothing has failed: a test that
-cannot run shows nothing. Only the standard library is used.
+Results are read from what the runners write for machines (meson's testlog.json, pytest's JUnit file, libFuzzer's exit code), not from
+their talk. The last line is `N passed, N failed, N skipped`; the exit code is 1 if anything failed. A group that ran nothing has failed:
+a test that cannot run shows nothing. Only the standard library is used.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The doors: setup installs only what is missing and says what it may not do; the runner counts what ran; pictures are the same every time."""
+"""The doors: setup installs only what is missing and says what it may not do; the runner counts what ran; pictures never vary."""
 
 import hashlib
 import os
@@ -94,8 +94,8 @@ def test_pictures_are_the_same_every_time(tmp_path: Path) -> None:
     digests = []
     for name in ("a", "b"):
         out = tmp_path / name
-        subprocess.run([sys.executable, str(ROOT / "tools/make_photos.py"), str(out), "--count", "4", "--classes", "2", "--offline", "--cache",
-                        str(tmp_path / "none")], check=True, capture_output=True)
+        subprocess.run([sys.executable, str(ROOT / "tools/make_photos.py"), str(out), "--count", "4", "--classes", "2", "--offline",
+                        "--cache", str(tmp_path / "none")], check=True, capture_output=True)
         digests.append([(p.relative_to(out), hashlib.sha256(p.read_bytes()).hexdigest()) for p in sorted(out.glob("*/*.jpg"))])
     assert len(digests[0]) == 4
     assert digests[0] == digests[1]
