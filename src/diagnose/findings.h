@@ -25,6 +25,7 @@ struct shares {
     double queue;          /* for loaders: pipe, lock */
     double write;          /* checkpoints, logs */
     double unexplained;
+    double ambiguous;      /* of cpu: in samples that read data, but nothing shows where loading ends and computing begins */
     double pause;          /* loaders were restarted */
     double starved;        /* own_* + queue, less what the accelerator shows as busy */
 

@@ -64,6 +64,11 @@ void explain_cpu(struct findings *f)
         finding_say(f, "%.1f of %.0f cores are idle", free_cores(f), cores_of(f));
         advise_workers(f);
     }
+    if (f->facts->uses_fullbore > 0) {
+        finding_advise(f, finding_gain(f, 2), "halve the CPU per sample: smaller images or uint8 batches (fullbore already decodes; now %.2f cores)",
+                       h->loader_cores);
+        return;
+    }
     finding_advise(f, finding_gain(f, 2.5), "decode with fullbore.Loader if the data are images: about 2.5 times less CPU than Pillow");
     finding_advise(f, finding_gain(f, 2), "halve the CPU per sample: smaller images, decoded once and kept as .npy, transforms on the accelerator");
 }

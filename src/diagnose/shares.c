@@ -3,7 +3,7 @@
  * A consumer that sleeps waits for the clock, not for data; one that waits for a lock while its compute threads run, computes. A lock or a
  * pipe counts as waiting for data only when there is somebody who loads. Reading data on its own CPU counts as loading only when nobody
  * else loads, because only then is it known that the loop itself decodes. An io_uring wait is never taken for storage: an idle ring looks
- * the same.
+ * the same. Reading and computing on one thread without any sign of a step (no accelerator, no sleep, no compute threads) stays ambiguous.
  */
 #include "diagnose/findings.h"
 
@@ -44,6 +44,12 @@ static void split_consumer(const struct snapshot *s, struct shares *h)
     h->write = off[WAIT_WRITE] / all;
     h->unexplained = (off[WAIT_UNKNOWN] + off[WAIT_URING] + off[WAIT_CHILD] + (h->has_loaders ? 0 : off[WAIT_LOCK])) / all;
     h->pause = pause / all;
+    bool has_step = !isnan(h->gpu_ratio) || h->step > 0.03;
+    if (!has_step) { /* loading and computing in one thread, no sign of where one ends: not ours to claim */
+        h->ambiguous = h->own_loading;
+        h->cpu += h->own_loading;
+        h->own_loading = 0;
+    }
 }
 
 /* Waiting inside a restart is counted there. */

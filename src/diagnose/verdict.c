@@ -126,7 +126,7 @@ static enum verdict_kind choose(const struct window *w, const struct shares *h)
         return VERDICT_HOST;
     if (h->starved >= band_low)
         return largest_cause(w, h);
-    return h->unexplained > 0.3 ? VERDICT_UNKNOWN : VERDICT_COMPUTE;
+    return h->unexplained > 0.3 || h->ambiguous > 0.3 ? VERDICT_UNKNOWN : VERDICT_COMPUTE;
 }
 
 /* ---- numbers over time ---- */
@@ -199,6 +199,9 @@ static void explain(struct findings *f)
             finding_say(f, "the system calls of the program could not be read%s%s", f->facts->lost[0] ? ": " : "", f->facts->lost);
         else if (!h->has_consumer)
             finding_say(f, "no training loop was found in the process tree");
+        else if (h->ambiguous > h->unexplained)
+            finding_say(f, "the main thread reads data and computes by itself; from outside the two cannot be told apart (%.0f %% of its time)",
+                        100 * h->ambiguous);
         else
             finding_say(f, "%.0f %% of the main thread's time went into waits whose reason cannot be seen from outside", 100 * h->unexplained);
     }

@@ -1,12 +1,13 @@
-/* Warm-up ends when the trainers have mapped their libraries (imports done) and the first loaders have delivered; the end begins when the
+/* Warm-up ends when the trainers have mapped their libraries, memory stops growing and the first loaders have delivered; the end begins when the
  * last loader is gone. What lies between is the steady part; p5, p50 and p95 are taken there and nowhere else.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "diagnose/findings.h"
 
 /* Libraries that come late (a plug-in at the first image) are not an import phase. */
-static const double code_share = 0.97;
+static const double code_share = 0.97, growth_share = 0.9;
 
 static int end_of_imports(const struct series *s)
 {
@@ -19,13 +20,39 @@ static int end_of_imports(const struct series *s)
     return from + 1; /* the row in which they ended is mixed */
 }
 
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A program that still builds its model and its tables grows; nine tenths of what it later holds is when that is over. A run that grows for
+ * ever is cut at its half. */
+static int end_of_growth(const struct series *s)
+{
+    int half = s->count / 2, n = s->count - half, from = 0;
+    double *late = n > 0 ? malloc((size_t)n * sizeof(double)) : NULL;
+    if (!late)
+        return 0;
+    for (int i = 0; i < n; i++)
+        late[i] = s->row[half + i].rss_bytes;
+    qsort(late, (size_t)n, sizeof(double), by_value);
+    while (from < half && s->row[from].rss_bytes < growth_share * late[n / 2])
+        from++;
+    free(late);
+    return from > 0 ? from + 1 : 0;
+}
+
+/* The first row that counts. */
 static int end_of_startup(const struct series *s)
 {
     int from = 0;
     for (int i = 0; i < s->count; i++)
         if (s->row[i].startup_ns > 0 && s->row[i].pause_ns == 0)
             from = i + 1;
-    return from;
+    int imports = end_of_imports(s), growth = end_of_growth(s);
+    from = imports > from ? imports : from;
+    return growth > from ? growth : from;
 }
 
 static bool has_loader_processes(const struct snapshot *r)
@@ -62,8 +89,7 @@ static void add_up(const struct series *s, struct window *w)
 
 void window_find(const struct series *s, struct window *w)
 {
-    int imports = end_of_imports(s), startup = end_of_startup(s);
-    w->from = imports > startup ? imports : startup;
+    w->from = end_of_startup(s);
     w->to = begin_of_end(s);
     if (w->to == s->count && w->to > w->from + 2)
         w->to--; /* the row in which it ended */
@@ -77,8 +103,7 @@ void window_find(const struct series *s, struct window *w)
 void window_last(const struct series *s, double seconds, struct window *w)
 {
     double wall = 0;
-    int first = end_of_imports(s), startup = end_of_startup(s);
-    first = startup > first ? startup : first;
+    int first = s->count && s->row[s->count - 1].at_s < 60 + seconds ? end_of_startup(s) : 0; /* later it lies behind anyway */
     w->to = w->from = s->count;
     while (w->from > first && wall < seconds)
         wall += s->row[--w->from].wall_s;

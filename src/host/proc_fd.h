@@ -5,16 +5,9 @@
 #include "host/proc_mounts.h"
 #include "host/proc_wait.h"
 
-enum { SOCKETS_KEPT = 128 };
-
 struct fd_table {
     const char *proc;
     struct mounts mounts;
-    struct {
-        uint64_t inode;
-        bool is_network;
-    } socket[SOCKETS_KEPT];
-    int sockets;
     dev_t last_device; /* of the last regular file looked at; 0: none */
 };
 

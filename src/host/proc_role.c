@@ -9,7 +9,7 @@
 #include "host/proc_tree.h"
 
 /* Bytes that a thread of the trainer must have read before it counts as a loader; imports in a thread stay below. */
-static const uint64_t loader_read_bytes = 1 << 20;
+static const uint64_t loader_read_bytes = 128 << 10;
 
 static const struct process *parent_of(const struct tree *t, const struct process *p)
 {

@@ -49,15 +49,6 @@ static int ask_epolled(void *ctx, int fd)
     return fd_first_epolled(l->sampler->tree.proc, l->pid, fd);
 }
 
-static void note_data_file(struct sampler *s, double weight)
-{
-    const struct mount_entry *m = s->fds.last_device ? mounts_find(&s->fds.mounts, s->fds.last_device) : NULL;
-    if (!m)
-        return;
-    s->file_looks[m->kind] += weight;
-    s->data_device = m->device;
-}
-
 static enum file_kind data_kind(const struct sampler *s)
 {
     int best = FILE_NONE;
@@ -65,6 +56,17 @@ static enum file_kind data_kind(const struct sampler *s)
         if (s->file_looks[k] > s->file_looks[best])
             best = k;
     return best;
+}
+
+static void note_data_file(struct sampler *s, double weight)
+{
+    const struct mount_entry *m = s->fds.last_device ? mounts_find(&s->fds.mounts, s->fds.last_device) : NULL;
+    if (!m)
+        return;
+    double before = s->file_looks[m->kind];
+    s->file_looks[m->kind] += weight;
+    if (before + weight >= s->file_looks[data_kind(s)])
+        s->data_device = m->device;
 }
 
 /* A thread's system call now. */
@@ -140,6 +142,8 @@ static bool look_at(struct sampler *s, const struct process *p, struct proc_thre
     th->delay_tick_ns = delay < wall_ns - th->cpu_tick_ns ? delay : wall_ns - th->cpu_tick_ns;
     th->off_tick_ns = wall_ns - th->cpu_tick_ns - th->delay_tick_ns;
     th->cpu_sum_ns += cpu;
+    if (th->role == ROLE_LOADER && th->cpu_sum_ns > s->loader_top_ns)
+        s->loader_top_ns = th->cpu_sum_ns;
     s->looks += th->is_blocked;
     s->looks_known += th->is_blocked && th->wait != WAIT_UNKNOWN;
     if (th->is_blocked)
@@ -160,17 +164,19 @@ static bool is_loading_wait(enum wait_kind k)
 }
 
 struct tick {
-    double wall_ns, compute_cpu_ns, loader_active_ns, loader_lock_ns, consumer_wait_ns, consumer_ns;
+    double wall_ns, compute_cpu_ns, loader_on_ns, loader_active_ns, loader_lock_ns, consumer_wait_ns, consumer_ns;
+    uint64_t loader_top_ns; /* CPU time of the busiest loader so far */
 };
 
 static void gather(struct tick *g, const struct proc_thread *th)
 {
-    double on = (double)(th->cpu_tick_ns + th->delay_tick_ns), off = th->is_blocked ? (double)th->off_tick_ns : 0;
+    double on = (double)th->cpu_tick_ns, off = th->is_blocked ? (double)th->off_tick_ns : 0;
     if (th->role == ROLE_COMPUTE)
         g->compute_cpu_ns += (double)th->cpu_tick_ns;
     if (th->role == ROLE_LOADER) {
-        g->loader_active_ns += on + (is_loading_wait(th->wait) ? off : 0);
-        g->loader_lock_ns += th->wait == WAIT_LOCK ? off : 0;
+        g->loader_on_ns += on + (is_loading_wait(th->wait) ? off : 0);
+        g->loader_active_ns += on + (double)th->delay_tick_ns + (is_loading_wait(th->wait) ? off : 0);
+        g->loader_lock_ns += th->wait == WAIT_LOCK && th->cpu_sum_ns * 10 > g->loader_top_ns ? off : 0;
     }
 }
 
@@ -219,7 +225,7 @@ static void follow_restart(struct sampler *s, const struct tick *g, uint64_t now
 void sampler_tick(struct sampler *s, uint64_t now_ns)
 {
     uint64_t wall_ns = s->tick_ns && now_ns > s->tick_ns ? now_ns - s->tick_ns : 0;
-    struct tick g = {.wall_ns = (double)wall_ns};
+    struct tick g = {.wall_ns = (double)wall_ns, .loader_top_ns = s->loader_top_ns};
     s->tick_ns = now_ns;
     struct tree *t = &s->tree;
     for (int i = 0; i < t->processes; i++)
@@ -238,8 +244,8 @@ void sampler_tick(struct sampler *s, uint64_t now_ns)
     struct role_figures *loader = &s->sum.role[ROLE_LOADER];
     double active = g.wall_ns > 0 ? g.loader_active_ns / g.wall_ns : 0;
     loader->active_ns += (active < 1 ? active : 1) * g.wall_ns;
-    if (active > 0.6 && active < 1.4 && g.loader_lock_ns > 0.6 * g.wall_ns)
-        loader->serial_ns += g.wall_ns;
+    if (active > 0.5 && g.loader_on_ns < 1.3 * g.wall_ns && g.loader_lock_ns > 0.6 * g.wall_ns)
+        loader->serial_ns += (active < 1 ? active : 1) * g.wall_ns; /* who waits for a lock wakes up to look, so delay proves nothing */
     follow_restart(s, &g, now_ns);
     s->sum.ticks++;
 }
@@ -322,7 +328,7 @@ static void take_memory(struct sampler *s, struct process *p)
 /* The files that loaders and consumers hold open tell where the data lies, even when every read is too quick to be seen. */
 static void look_at_files(struct sampler *s, const struct process *p)
 {
-    for (int fd = 3; fd < 24; fd++) {
+    for (int fd = 3; fd < 16; fd++) {
         s->fds.last_device = 0;
         if (fd_kind_of(&s->fds, p->pid, fd) == FD_FILE || s->fds.last_device)
             note_data_file(s, 1);

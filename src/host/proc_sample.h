@@ -22,6 +22,7 @@ struct sampler {
     uint64_t restart_ns;   /* when the phase began */
     double file_looks[FILE_KINDS]; /* where the data lies, by looks */
     dev_t data_device;
+    uint64_t loader_top_ns; /* CPU time of the busiest loader thread */
     bool has_delay;        /* run-queue delay is told by this kernel */
     int denied;            /* errno of the first system call that could not be read; 0: none */
 };

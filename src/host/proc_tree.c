@@ -137,6 +137,7 @@ static bool is_ours(const struct tree *t, const struct proc_stat *s, pid_t pid)
 static bool scan_once(struct tree *t, uint64_t now_ns)
 {
     DIR *d = opendir(t->proc);
+    pid_t self = getpid();
     if (!d)
         return false;
     pid_t *foreign = NULL;
@@ -144,7 +145,7 @@ static bool scan_once(struct tree *t, uint64_t now_ns)
     bool is_new = false;
     for (struct dirent *entry; (entry = readdir(d));) {
         pid_t pid = parse_pid(entry->d_name);
-        if (!pid || pid == getpid() || find_process(t, pid))
+        if (!pid || pid == self || find_process(t, pid))
             continue;
         struct proc_stat s;
         if (was_foreign(t, pid, t->foreigns)) {
@@ -254,8 +255,11 @@ static void update_threads(struct tree *t, struct process *p, uint64_t now_ns)
     bool has_gone = false;
     for (int i = 0; i < p->threads; i++) {
         has_gone |= p->thread[i].is_gone;
-        if (now_ns - p->thread[i].born_ns < 5000000000u)
-            read_comm(t, p, &p->thread[i]); /* names are given after the start */
+        struct proc_thread *th = &p->thread[i];
+        if (th->name_looks < 6 && now_ns - th->born_ns >= (uint64_t)100000000 << th->name_looks) {
+            read_comm(t, p, th); /* names are given after the start: looked at again after 0.1, 0.2 ... 3.2 s */
+            th->name_looks++;
+        }
     }
     if (p->is_listed && s.st_nlink == p->task_links && !has_gone)
         return;

@@ -29,6 +29,7 @@ struct proc_thread {
     enum role role;
     uint64_t off_tick_ns, cpu_tick_ns, delay_tick_ns; /* of the last tick */
     uint64_t born_ns;
+    int name_looks;
 };
 
 enum process_kind { PROCESS_OTHER, PROCESS_TRAINER, PROCESS_WORKER };

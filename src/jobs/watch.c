@@ -85,8 +85,12 @@ static void note_losses(struct watch *w)
 {
     struct run_facts *f = &w->facts;
     bool io_denied = false;
-    for (int i = 0; i < w->sampler.tree.processes; i++)
-        io_denied |= w->sampler.tree.process[i].io_denied;
+    for (int i = 0; i < w->sampler.tree.processes; i++) {
+        const struct process *p = &w->sampler.tree.process[i];
+        io_denied |= p->io_denied;
+        for (int k = 0; k < p->threads; k++)
+            f->uses_fullbore = strncmp(p->thread[k].comm, "fb-w", 4) == 0 ? 1 : f->uses_fullbore;
+    }
     f->lost[0] = 0;
     if (w->sampler.denied == EACCES || w->sampler.denied == EPERM)
         snprintf(f->lost, sizeof(f->lost), "system calls (ptrace read access to the process is missing: run as its user, or start it with "

@@ -99,6 +99,7 @@ struct run_facts {
     double machine_cores;
     double started_unix;
     double exit_code;  /* NAN: still running or not known */
+    double uses_fullbore; /* 1: fullbore's own threads were seen */
 };
 
 const char *snapshot_role_name(enum role r);
