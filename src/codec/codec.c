@@ -77,6 +77,14 @@ int codec_decode(struct codec_state *s, const struct codec_ops *codec, const uin
     return codec->decode(s, &s->own[place], bytes, n, h, r, out, e);
 }
 
+bool codec_range(const uint8_t *record, size_t n, const struct region *r, uint64_t *head, uint64_t *first, uint64_t *last)
+{
+    for (int i = 0; codec_list[i]; i++)
+        if (codec_list[i]->range && codec_list[i]->range(record, n, r, head, first, last))
+            return true;
+    return false;
+}
+
 void codec_state_init(struct codec_state *s, struct budget *budget)
 {
     *s = (struct codec_state){.scratch.budget = budget, .record.budget = budget};

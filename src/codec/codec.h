@@ -20,6 +20,9 @@ int codec_header_part(const uint8_t *bytes, size_t n, struct image_header *h, co
 int codec_decode(struct codec_state *s, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct image_header *h,
                  const struct region *r, const struct image *out, struct fb_error *e);
 
+/* What a learnt record says about the bytes that a region takes, see codec_ops.range. */
+bool codec_range(const uint8_t *record, size_t n, const struct region *r, uint64_t *head, uint64_t *first, uint64_t *last);
+
 /* The state of one thread; budget may be NULL. */
 void codec_state_init(struct codec_state *s, struct budget *budget);
 void codec_state_free(struct codec_state *s);

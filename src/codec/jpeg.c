@@ -23,6 +23,7 @@
 
 #include "codec/jpeg_fast.h"
 #include "codec/jpeg_markers.h"
+#include "codec/jpeg_record.h"
 #include "codec/jpeg_turbo.h"
 #include "codec/to_rgb.h"
 
@@ -319,9 +320,22 @@ static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_
     return s->has_part_only ? 1 : jpeg_turbo_decode(s, bytes, n, h, r, out, e);
 }
 
+static bool range(const uint8_t *record, size_t n, const struct region *r, uint64_t *head, uint64_t *first, uint64_t *last)
+{
+    static const struct region anything = {0, 0, 1, 1};
+    uint32_t scan, from, to;
+    if (!jpeg_record_range(record, n, r ? r : &anything, &scan, &from, &to))
+        return false;
+    *head = scan;
+    *first = from;
+    *last = to;
+    return true;
+}
+
 static bool probe(const uint8_t *bytes, size_t n)
 {
     return n >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
 }
 
-const struct codec_ops codec_jpeg = {.name = "jpeg", .probe = probe, .header = jpeg_header, .decode = decode, .close = jpeg_fast_close};
+const struct codec_ops codec_jpeg = {.name = "jpeg", .probe = probe, .header = jpeg_header, .decode = decode, .range = range,
+                                     .close = jpeg_fast_close};

@@ -37,6 +37,8 @@
 /* What a load is doing, for the watchdog. */
 enum load_step { LOAD_IDLE, LOAD_PLANNED, LOAD_READING, LOAD_READY, LOAD_DECODING, LOAD_MAPPING /* + which of the caller's functions */ };
 
+enum load_part { PART_ALL, PART_HEAD, PART_RANGE };
+
 /* The unit of work: one sample's bytes, one decode, the place it fills. Belongs to one thread at a time: planner, io, worker. */
 struct load {
     struct slot *slot;
@@ -47,6 +49,9 @@ struct load {
     uint64_t selected;           /* in the selection */
     struct catalog_sample where;
     uint64_t size;               /* bytes to expect */
+    enum load_part part;         /* how much of them is read; see part.h */
+    bool may_part;
+    uint64_t part_first, part_last; /* of what is read now, in the sample */
     bool needs_aim;              /* its sample was bad: the planner aims it at a stand-in */
     bool would_block;            /* a worker's own read would have had to wait: io's turn */
     struct read_buffer *buffer;  /* filled by io; NULL: the worker reads */
@@ -158,7 +163,7 @@ struct feed {
     /* figures */
     struct meter meter;
     struct histogram wait_histogram, load_histogram;
-    _Atomic uint64_t exposed_wait_ns, consumed_ns, batches, samples, bad, changed, cached_reads, io_reads;
+    _Atomic uint64_t exposed_wait_ns, consumed_ns, batches, samples, bad, changed, cached_reads, io_reads, part_reads;
     _Atomic uint64_t decoded[CODEC_WAYS]; /* regions, by the way they took */
     _Atomic uint64_t first_batch_ns; /* from open to the first batch returned */
     _Atomic uint64_t map_calls[CHAIN_MAX_MAPS], map_ns[CHAIN_MAX_MAPS], map_wait_ns[CHAIN_MAX_MAPS];
@@ -213,6 +218,9 @@ void given_restart(struct feed *f);
 /* Under f->lock: are there samples for batch `batch` of the run; must the consumer give more before it can have it? */
 bool given_has_batch(const struct feed *f, const struct run *r, uint64_t batch);
 uint64_t given_in_batch(const struct feed *f, const struct run *r, uint64_t batch); /* how many */
+
+/* passage.c: which region of the image the sample takes; 1: the bytes so far do not tell, or it is decoded at a reduced size. */
+int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r, struct fb_error *e);
 
 /* bad.c */
 void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch);

@@ -28,15 +28,24 @@ static void put_budget(struct text *t, struct budget *b)
     text_printf(t, "}}");
 }
 
+/* Where the samples lie, and which catalog lists them. */
+static void put_catalog(struct text *t, struct feed *f)
+{
+    text_printf(t, ",\"catalog\":{\"samples\":%llu,\"made_ns\":%lld,\"root\":", (unsigned long long)catalog_count(f->dataset.catalog),
+                (long long)catalog_made_ns(f->dataset.catalog));
+    text_json_string(t, f->dataset.root ? f->dataset.root : "");
+    text_printf(t, "}");
+}
+
 static void put_io(struct text *t, struct feed *f)
 {
     struct io_figures i = {0};
     f->io->ops->figures(f->io, &i);
     text_printf(t,
                 ",\"io\":{\"name\":\"%s\",\"reads\":%llu,\"bytes\":%llu,\"failures\":%llu,\"in_flight\":%u,\"in_flight_peak\":%u,"
-                "\"depth\":%u,\"cached_reads\":%llu}",
+                "\"depth\":%u,\"cached_reads\":%llu,\"part_reads\":%llu}",
                 f->io->ops->name, (unsigned long long)i.reads, (unsigned long long)i.bytes, (unsigned long long)i.failures, i.in_flight,
-                i.in_flight_peak, i.depth, (unsigned long long)get(&f->cached_reads));
+                i.in_flight_peak, i.depth, (unsigned long long)get(&f->cached_reads), (unsigned long long)get(&f->part_reads));
 }
 
 static void put_stages(struct text *t, struct feed *f)
@@ -127,6 +136,7 @@ int feed_stats_json(struct feed *f, char *out, size_t out_size)
     struct text t = {.limit = MOST_TEXT};
     put_progress(&t, f);
     put_budget(&t, f->budget);
+    put_catalog(&t, f);
     put_io(&t, f);
     put_stages(&t, f);
     put_decoded(&t, f);

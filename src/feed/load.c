@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "feed/crew.h"
+#include "feed/part.h"
 
 enum { MOST_ATTEMPTS = 64, WAITS_FOR_MEMORY = 200 };
 
@@ -36,6 +37,7 @@ static struct fb_error *new_error(void)
 void load_aim(struct feed *f, struct load *l, uint64_t sample)
 {
     l->needs_aim = l->would_block = false;
+    part_give_up(l);
     l->selected = sample;
     l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
     struct fb_error *e = NULL;
@@ -46,6 +48,7 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample)
     }
     l->error = e;
     l->size = l->where.length;
+    l->may_part = f->learnt && l->size >= PART_FROM_BYTES;
     l->slot->place[l->place].sample = l->sample;
     l->slot->place[l->place].key = l->where.key;
 }
@@ -138,15 +141,15 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
 
 struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e)
 {
-    bool is_whole = l->where.offset == 0 && l->where.length == l->where.object_size;
+    bool is_part = l->part != PART_ALL, is_whole = l->where.offset == 0 && l->where.length == l->where.object_size;
     return (struct io_request){
         .dir_fd = f->dataset.root_fd,
         .path = l->where.object,
-        .offset = l->where.offset,
-        .length = is_whole ? IO_WHOLE : l->where.length,
+        .offset = l->where.offset + l->part_first,
+        .length = is_part ? l->part_last - l->part_first : is_whole ? IO_WHOLE : l->where.length,
         .expected_size = l->size,
-        .buffer = buffer,
-        .capacity = capacity,
+        .buffer = buffer + l->part_first,
+        .capacity = capacity - l->part_first,
         .owner = l,
         .error = e,
     };
@@ -156,7 +159,7 @@ struct io_request load_request(const struct feed *f, struct load *l, uint8_t *bu
 static int check_part(const struct load *l, struct fb_error *e)
 {
     const struct io_request *r = &l->request;
-    if (r->length == IO_WHOLE || r->got == r->length)
+    if (r->length == IO_WHOLE || r->got == r->length || l->part != PART_ALL)
         return 0;
     error_set(e, FB_E_DATA, "read", "%s ends at byte %llu, inside this sample (bytes %llu to %llu)", l->where.object,
               (unsigned long long)(r->offset + r->got), (unsigned long long)r->offset, (unsigned long long)(r->offset + r->length));
@@ -210,7 +213,7 @@ static int read_now(struct worker *w, struct feed *f, struct load *l, const uint
         meter_work(&f->meter, w->index, STAGE_READ, clock_now_ns() - since, 1, r->got);
         atomic_fetch_add_explicit(&f->cached_reads, 1, memory_order_relaxed);
         *bytes = buffer;
-        *n = r->got;
+        *n = l->part == PART_ALL ? r->got : l->where.length;
         return 0;
     }
 }
@@ -230,7 +233,7 @@ static int get_bytes(struct worker *w, struct feed *f, struct load *l, const uin
         return e->code;
     }
     *bytes = l->buffer->data;
-    *n = l->request.got;
+    *n = l->part == PART_ALL ? l->request.got : l->where.length;
     return 0;
 }
 
@@ -250,6 +253,18 @@ static void note_service(struct feed *f, uint64_t ns)
     histogram_add(&f->load_histogram, ns);
 }
 
+/* Is there more of it to read before it can be decoded? */
+static bool reads_on(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes)
+{
+    if (part_is_spoilt(l))
+        part_give_up(l);
+    else if (l->part == PART_HEAD)
+        part_choose(w, f, l, bytes);
+    else
+        return false;
+    return true;
+}
+
 void load_run(struct worker *w, struct feed *f, struct load *l)
 {
     if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
@@ -263,6 +278,13 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
     uint64_t since = clock_now_ns();
     load_step(l, LOAD_DECODING);
     int rc = get_bytes(w, f, l, &bytes, &n, &e);
+    while (rc == 0 && reads_on(w, f, l, bytes)) {
+        if (l->buffer) {
+            planner_redo(f, l);
+            return;
+        }
+        rc = get_bytes(w, f, l, &bytes, &n, &e);
+    }
     if (rc == 1)
         return;
     if (rc == 0)
@@ -270,6 +292,13 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
     if (rc == 0) {
         note_changed(f, l);
         rc = passage_run(w, f, l, bytes, n, &e);
+    }
+    if (rc == 1) {
+        part_give_up(l);
+        l->request.status = 0;
+        give_buffer_back(f, l);
+        planner_redo(f, l);
+        return;
     }
     note_service(f, clock_now_ns() - since);
     if (rc < 0)

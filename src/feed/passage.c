@@ -109,11 +109,28 @@ static int decode(struct passage *p, const struct codec_ops *codec, const uint8_
     s->known_bytes = f->learnt ? learnt_get(f->learnt, key, &id, &p->w->known) : 0;
     s->known = s->known_bytes ? p->w->known.data : NULL;
     s->wants_record = f->learnt != NULL;
-    FB_TRY(codec_decode(s, codec, bytes, n, &plan->header, &plan->region, out, e));
+    s->has_part_only = l->part == PART_RANGE;
+    int rc = codec_decode(s, codec, bytes, n, &plan->header, &plan->region, out, e);
+    if (rc != 0)
+        return rc;
     meter_add(&f->decoded[s->way], 1);
     if (f->learnt && s->record_bytes)
         learnt_put(f->learnt, key, &id, s->record.data, s->record_bytes);
     return 0;
+}
+
+int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r, struct fb_error *e)
+{
+    struct passage p = {.w = w, .f = f, .l = l};
+    struct image_header h;
+    struct plan plan;
+    FB_TRY(copy_labels(&p, e));
+    int rc = codec_header_part(bytes, n, &h, NULL, e);
+    if (rc != 0)
+        return rc;
+    FB_TRY(plan_part(&p, 0, &h, &plan, e));
+    *r = plan.region;
+    return plan.header.scale ? 1 : 0;
 }
 
 static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, struct fb_error *e)
@@ -132,7 +149,9 @@ static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, str
     region.data = is_direct ? out.data : worker_memory(f, &p->w->pixels, region.stride * region.height, e);
     if (!region.data)
         return e->code;
-    FB_TRY(decode(p, codec, bytes, n, &plan, &region, e));
+    int rc = decode(p, codec, bytes, n, &plan, &region, e);
+    if (rc != 0)
+        return rc; /* 1: a part of the file was not enough */
     uint64_t t1 = clock_now_ns();
     meter_work(&f->meter, p->w->index, STAGE_DECODE, t1 - t0, 1, region.stride * region.height);
     if (!is_direct)
@@ -257,7 +276,9 @@ int passage_run(struct worker *w, struct feed *f, struct load *l, const uint8_t 
 {
     struct passage p = {.w = w, .f = f, .l = l};
     FB_TRY(copy_labels(&p, e));
-    FB_TRY(run_first_part(&p, bytes, n, e));
+    int rc = run_first_part(&p, bytes, n, e);
+    if (rc != 0)
+        return rc;
     for (int i = 0; i < f->chain.map_count; i++) {
         FB_TRY(call_map(&p, i, e));
         FB_TRY(p.is_float ? store_floats(&p, e) : run_later_part(&p, i + 1, e));

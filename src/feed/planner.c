@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "feed/crew.h"
+#include "feed/part.h"
 
 enum {
     NAP_NS = 100000000,      /* how long a wait may overlook is_pressed */
@@ -28,6 +29,7 @@ struct plan_state {
     struct order order;     /* of f->planned.epoch */
     uint64_t order_epoch;
     bool has_order;
+    struct scratch known;   /* a record, while a load is prepared */
     struct rank_layout layout; /* as it was when the batch was begun */
     uint64_t *given;           /* with takes_order: the samples of the batch */
 };
@@ -158,7 +160,7 @@ static bool is_cold(struct feed *f)
 /* Does this load go to the workers, who read by themselves? Not if that was tried and would have blocked. */
 static bool goes_straight(struct feed *f, const struct load *l)
 {
-    if (l->would_block || !f->io->ops->try_now)
+    if (l->would_block || l->buffer || !f->io->ops->try_now) /* a buffer: io has begun with it and goes on */
         return false;
     return !is_cold(f) || f->probe++ % PROBE_EVERY == 0;
 }
@@ -201,7 +203,12 @@ static bool issue(struct plan_state *p)
         l->next = NULL;
         if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
             load_finish(f, l);
-        } else if (l->error || goes_straight(f, l)) {
+            p->todo = next;
+            continue;
+        }
+        if (l->may_part)
+            part_prepare(f, l, &p->known);
+        if (l->error || goes_straight(f, l)) {
             *tail = l;
             tail = &l->next;
         } else if (!send_to_io(f, l)) {
@@ -361,8 +368,8 @@ static void drop_todo(struct plan_state *p)
 
 void *planner_main(void *arg)
 {
-    struct plan_state p = {.f = arg};
     struct feed *f = arg;
+    struct plan_state p = {.f = f, .known.budget = f->budget};
     if (f->takes_order && !(p.given = malloc(f->shape.places * sizeof(*p.given))))
         return NULL; /* the watchdog will say that no batch comes */
     pthread_mutex_lock(&f->lock);
@@ -384,6 +391,7 @@ void *planner_main(void *arg)
     collect_redo(&p);
     pthread_mutex_unlock(&f->lock);
     drop_todo(&p);
+    scratch_free(&p.known);
     free(p.given);
     return NULL;
 }

@@ -51,6 +51,10 @@ struct codec_ops {
     int (*decode)(struct codec_state *s, void **own, const uint8_t *bytes, size_t n, const struct image_header *h, const struct region *r,
                   const struct image *out, struct fb_error *e);
 
+    /* MAY. Which bytes of its file decoding `r` takes, as the record tells: [0, *head) and [*first, *last). `r` NULL: only *head is asked for.
+     * False: not this codec's record, or it does not know enough. */
+    bool (*range)(const uint8_t *record, size_t n, const struct region *r, uint64_t *head, uint64_t *first, uint64_t *last);
+
     /* MAY. Frees what decode left in `own`. */
     void (*close)(void **own);
 };

@@ -15,6 +15,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "../codec/jpeg_maker.h"
 #include "photo_folder.h"
 
 enum { PHOTOS = 100, CLASSES = 4 };
@@ -429,6 +430,50 @@ static void files_that_grow_or_shrink_are_read_as_they_are(void **state)
     photo_folder_remove(&p);
 }
 
+static uint64_t number_after(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    assert_non_null(at);
+    return strtoull(at + strlen(name), NULL, 10);
+}
+
+/* Once checkpoints are known, crops of large files read and decode only their part, with the same pixels. */
+static void learnt_records_change_the_work_and_not_the_pixels(void **state)
+{
+    (void)state;
+    struct photo_folder p;
+    photo_folder_make(&p, 8, 2);
+    for (int i = 0; i < 8; i++) {
+        struct jpeg_recipe recipe = {"", 3, {i % 2 ? 0x22 : 0x11, 0x11, 0x11}};
+        struct bytes b = jpeg_make(&recipe, 1500 + (uint32_t)i, 1100);
+        assert_true(b.n > 256 << 10);
+        photo_folder_spoil(&p, i, 2, b.data, b.n);
+        free(b.data);
+    }
+    static const char *const io[] = {"pread", "slow:latency_us=300,over=pread", "auto"};
+    fb_options o = photo_options(&p);
+    char stats[65536];
+    uint64_t digest[4] = {0}, parts = 0;
+    for (int round = 0; round < 3; round++) {
+        o.io = io[round];
+        fb_loader *l = open_or_fail(&o);
+        for (int epoch = 0; epoch < 4; epoch++) {
+            struct tally t = run_epoch(l, epoch);
+            if (round == 0)
+                digest[epoch] = t.digest;
+            assert_true(t.digest == digest[epoch]);
+        }
+        fb_get_stats(l, stats, sizeof(stats));
+        parts += number_after(stats, "\"part_reads\":");
+        if (round > 0)
+            assert_true(number_after(stats, "\"by_checkpoints\":") > 0);
+        assert_int_equal(number_after(stats, "\"by_fallback\":"), 0);
+        fb_close(l);
+    }
+    assert_true(parts > 0);
+    photo_folder_remove(&p);
+}
+
 static uint64_t close_ns(fb_loader *l)
 {
     uint64_t since = clock_now_ns();
@@ -482,13 +527,6 @@ static void a_batch_kept_never_changes(void **state)
         assert_non_null(strstr(fb_batch_key(kept[i], 0), ".jpg"));
         fb_release_batch(kept[i]);
     }
-}
-
-static uint64_t number_after(const char *text, const char *name)
-{
-    const char *at = strstr(text, name);
-    assert_non_null(at);
-    return strtoull(at + strlen(name), NULL, 10);
 }
 
 static void memory_stays_inside_the_budget(void **state)
@@ -758,6 +796,7 @@ int main(void)
         cmocka_unit_test(reads_that_fail_carry_the_errno),
         cmocka_unit_test(a_full_table_of_files_is_never_skipped_over),
         cmocka_unit_test(files_that_grow_or_shrink_are_read_as_they_are),
+        cmocka_unit_test(learnt_records_change_the_work_and_not_the_pixels),
         cmocka_unit_test(close_returns_within_a_second_from_any_state),
         cmocka_unit_test(a_batch_kept_never_changes),
         cmocka_unit_test(memory_stays_inside_the_budget),

@@ -1,0 +1,24 @@
+/* Reading only the part of a large file that a region needs.
+ *
+ * When a record of the file is known (JPEG checkpoints), it tells where the header ends and, once the header has told what is to be decoded,
+ * which bytes hold that. So such a load is read twice, first its head, then the range, each to where it belongs in a buffer for the whole; the
+ * decoder is told that the rest is missing. Whatever does not fit (no record, a changed file, a range that is most of the file, a decoder that
+ * wants more) makes it an ordinary load again. Small files are never worth it.
+ */
+#ifndef FB_FEED_PART_H
+#define FB_FEED_PART_H
+
+#include "feed/crew.h"
+
+enum { PART_FROM_BYTES = 256 << 10 };
+
+/* The planner's: begins with the head, if a record is known. `known` is the planner's memory. */
+void part_prepare(struct feed *f, struct load *l, struct scratch *known);
+/* A worker's, when the head is there: chooses the range, or all. */
+void part_choose(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes);
+/* Back to reading all of it. */
+void part_give_up(struct load *l);
+/* True: the bytes that came do not belong together or are too few; then part_give_up. */
+bool part_is_spoilt(const struct load *l);
+
+#endif
