@@ -1,8 +1,8 @@
 /* The entropy decoder, compiled once for any processor and once for those with BMI2 (shifts by a register without flags); the including
  * file says its name in JPEG_ENTROPY.
  *
- * After a refill at least 56 bits are there. A quick symbol takes at most JPEG_QUICK_BITS (18), so three fit; slow ones and the first of a
- * block (DC) refill by themselves, before and after.
+ * After a refill at least 56 bits are there. A quick symbol takes at most JPEG_QUICK_BITS (18), so three fit; slow ones refill before and
+ * after, and so does, before, the first of a block (DC), which leaves room for the two that may follow it until the next refill.
  */
 #include "codec/jpeg_entropy.h"
 
@@ -88,7 +88,6 @@ ALWAYS void begin_block(struct runner *r, struct jpeg_lane *l, const struct jpeg
     l->dc[s->block[r->at].component] += difference;
     r->table = s->block[r->at].ac;
     r->k = 1;
-    refill(r);
 }
 
 /* Coefficients end at 64 or by an end of block, which adds JPEG_END_RUN + 1. Anything between is too many of them. */
@@ -141,17 +140,29 @@ ALWAYS bool is_done(struct runner *r, struct jpeg_lane *l, const struct jpeg_sch
     return false;
 }
 
+ALWAYS bool step_is_last(struct runner *a, struct jpeg_lane *l, const struct jpeg_schedule *s)
+{
+    step(a);
+    return is_done(a, l, s);
+}
+
+ALWAYS bool steps_are_last(struct runner *a, struct runner *b, struct jpeg_lane *l, const struct jpeg_schedule *s)
+{
+    step(a);
+    step(b);
+    bool is_a_done = is_done(a, &l[0], s);
+    return is_done(b, &l[1], s) || is_a_done;
+}
+
 /* Runners are copied in and out so that they live in registers: their addresses are nobody's. */
 
 static void run_one(struct runner *to_a, struct jpeg_lane *l, const struct jpeg_schedule *s)
 {
     struct runner a = *to_a;
-    for (bool is_over = !a.todo; !is_over;) {
+    bool is_over = !a.todo;
+    while (!is_over) {
         refill(&a);
-        for (int i = 0; i < 3 && !is_over; i++) {
-            step(&a);
-            is_over = is_done(&a, l, s);
-        }
+        is_over = step_is_last(&a, l, s) || step_is_last(&a, l, s) || step_is_last(&a, l, s);
     }
     *to_a = a;
 }
@@ -160,15 +171,11 @@ static void run_one(struct runner *to_a, struct jpeg_lane *l, const struct jpeg_
 static void run_two(struct runner *r, struct jpeg_lane *l, const struct jpeg_schedule *s)
 {
     struct runner a = r[0], b = r[1];
-    for (bool is_over = false; !is_over;) {
+    bool is_over = false;
+    while (!is_over) {
         refill(&a);
         refill(&b);
-        for (int i = 0; i < 3 && !is_over; i++) {
-            step(&a);
-            step(&b);
-            is_over = is_done(&a, &l[0], s);
-            is_over |= is_done(&b, &l[1], s);
-        }
+        is_over = steps_are_last(&a, &b, l, s) || steps_are_last(&a, &b, l, s) || steps_are_last(&a, &b, l, s);
     }
     r[0] = a;
     r[1] = b;

@@ -4,7 +4,7 @@
  *
  * For each MCU row that was passed there is the position of its first MCU and of every `spacing`-th after it: byte, bit and DC predictors,
  * as differences to the one before. A row begins with the widths of its fields, so that rows are skipped without reading them. Spacing is
- * chosen by the size of the file so that a record of all rows stays below JPEG_RECORD_SHARE of it.
+ * chosen by the size of the file so that a record of all rows stays below JPEG_RECORD_SHARE 0.012of it.
  *
  * A record holds the rows from the top that any decode has passed; a decode that goes further appends. It is made only of files whose coded
  * data runs up to an end marker.
@@ -21,7 +21,7 @@
 #include "codec/jpeg_stream.h"
 
 enum { JPEG_RECORD_HEADER = 48, JPEG_MAX_SPACING = 255 };
-#define JPEG_RECORD_SHARE 0.018
+#define JPEG_RECORD_SHARE 0.012
 
 /* ---- for readers of files ---- */
 

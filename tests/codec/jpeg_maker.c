@@ -39,6 +39,12 @@ static void set_up(struct jpeg_compress_struct *c, const struct jpeg_recipe *r, 
     jpeg_set_defaults(c);
     if (r->components == 4)
         jpeg_set_colorspace(c, JCS_YCCK);
+    if (r->is_rgb)
+        jpeg_set_colorspace(c, JCS_RGB);
+    if (r->has_adobe) {
+        c->write_JFIF_header = FALSE;
+        c->write_Adobe_marker = TRUE;
+    }
     jpeg_set_quality(c, r->quality ? r->quality : 80, !r->has_wide_quant);
     for (int i = 0; i < r->components; i++) {
         c->comp_info[i].h_samp_factor = r->sampling[i] >> 4;

@@ -18,6 +18,8 @@ struct jpeg_recipe {
     int restart_mcus;    /* instead of restart_rows */
     bool has_wide_quant; /* quantisation tables of 16 bits, where the quality asks for large steps */
     bool has_no_jfif;    /* neither JFIF nor Adobe marker */
+    bool is_rgb;         /* not YCbCr; says so by an Adobe marker, or by its components' names if has_no_jfif */
+    bool has_adobe;      /* Adobe marker instead of JFIF, colour as it is */
     int content;         /* 0: gradients, edges and noise; 1: smooth; 2: one colour; 3: noise */
 };
 

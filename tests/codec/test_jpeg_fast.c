@@ -179,6 +179,37 @@ static void large_files_equal_libjpeg(void **unused)
     }
 }
 
+static void colours_are_told_apart_as_libjpeg_does(void **unused)
+{
+    (void)unused;
+    static const struct jpeg_recipe recipes[] = {
+        {.name = "RGB by marker", .components = 3, .sampling = {0x11, 0x11, 0x11}, .is_rgb = true},
+        {.name = "RGB by names", .components = 3, .sampling = {0x11, 0x11, 0x11}, .is_rgb = true, .has_no_jfif = true},
+        {.name = "YCbCr by Adobe's marker", .components = 3, .sampling = {0x22, 0x11, 0x11}, .has_adobe = true},
+        {.name = "YCbCr by names", .components = 3, .sampling = {0x22, 0x11, 0x11}, .has_no_jfif = true},
+        {.name = "grey twofold", .components = 1, .sampling = {0x22}},
+    };
+    struct rng rng = rng_stream(RNG_TRANSFORM, 11, 0, 0, 0);
+    for (int i = 0; i < 5; i++) {
+        long before = ways[CODEC_BY_RECORD];
+        check_recipe(&recipes[i], 70, 50, &rng, 3);
+        assert_int_equal(ways[CODEC_BY_RECORD] > before, !recipes[i].is_rgb); /* RGB is libjpeg's */
+    }
+}
+
+static void codes_that_libjpeg_refuses_are_refused(void **unused)
+{
+    (void)unused;
+    static struct jpeg_huffman h;
+    uint8_t ones[17] = {1, [15] = 0, 0}, four[20] = {0, 4, [16] = 1, 2, 3, 4}, three[19] = {0, 3, [16] = 1, 2, 3};
+    assert_true(jpeg_huffman_make(&h, &(struct jpeg_code){three, 19}, true));
+    assert_false(jpeg_huffman_make(&h, &(struct jpeg_code){four, 20}, true)); /* the fourth is all ones */
+    assert_true(jpeg_huffman_make(&h, &(struct jpeg_code){ones, 17}, true));
+    three[17] = 16;
+    assert_true(jpeg_huffman_make(&h, &(struct jpeg_code){three, 19}, false));
+    assert_false(jpeg_huffman_make(&h, &(struct jpeg_code){three, 19}, true)); /* no difference has 16 bits */
+}
+
 /* ---- what no encoder writes ---- */
 
 static void write_wild(struct jpeg_compress_struct *c, jvirt_barray_ptr *arrays, struct rng *rng)
@@ -260,6 +291,8 @@ int main(void)
         cmocka_unit_test(varied_files_and_regions_equal_libjpeg),
         cmocka_unit_test(every_small_size_equals_libjpeg),
         cmocka_unit_test(large_files_equal_libjpeg),
+        cmocka_unit_test(colours_are_told_apart_as_libjpeg_does),
+        cmocka_unit_test(codes_that_libjpeg_refuses_are_refused),
         cmocka_unit_test(coefficients_beyond_all_limits_equal_libjpeg),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

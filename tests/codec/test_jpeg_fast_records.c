@@ -301,6 +301,9 @@ static void a_range_is_refused_where_the_record_does_not_know(void **unused)
     struct result part = decode(file, &top.record, &(struct region){100, 10, 20, 20}, true);
     assert_int_equal(part.rc, 1);
     free_result(&part);
+    part = decode((struct bytes){file.data, file.n - 1}, &top.record, &(struct region){10, 10, 20, 20}, true); /* of another size */
+    assert_int_equal(part.rc, 1);
+    free_result(&part);
     free_result(&top);
     free(file.data);
 }
