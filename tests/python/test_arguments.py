@@ -28,7 +28,7 @@ def test_the_signature_is_the_agreed_one() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [
-    ("fields", ["image"]), ("sample", "row"), ("collate", list), ("batch_map", print), ("sampler", [0]), ("window", 10),
+    ("sample", "row"), ("collate", list), ("window", 10),
     ("cache_dir", "/tmp/x"), ("cache_limit", "1GiB"), ("cache_ram", 1), ("preload", True), ("pin_memory", True), ("device", "cuda"),
     ("shuffle", "window"),
 ])

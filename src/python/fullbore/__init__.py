@@ -14,6 +14,7 @@ from __future__ import annotations
 from . import ops
 from ._fullbore import version as _version
 from .batch import Batch
+from .dataset import Dataset
 from .errors import BudgetError, Error, SampleError
 from .loader import Loader
 from .transforms import (
@@ -41,6 +42,7 @@ __all__ = [
     "CenterCrop",
     "ColorJitter",
     "CropBox",
+    "Dataset",
     "Error",
     "Grayscale",
     "Loader",

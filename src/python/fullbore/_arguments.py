@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from . import _fullbore
+from ._labels import Columns, Samples, check_names, columns_of
+from ._talk import progress_line, say
 from ._torchvision import is_foreign, translate
-from .errors import Error, UsageError
+from .errors import ArgumentError, Error, UsageError
 from .transforms import Transform
 
 _LAYOUTS = {"NCHW": 0, "NHWC": 1, "channels_last": 2}
@@ -20,7 +24,7 @@ _DTYPES = ("uint8", "float16", "bfloat16", "float32")
 
 # Arguments whose part of the engine comes later, with the value that means "not used".
 _LATER: dict[str, Any] = {
-    "fields": None, "sample": "auto", "collate": None, "batch_map": None, "sampler": None, "window": None, "cache_dir": None,
+    "sample": "auto", "collate": None, "window": None, "cache_dir": None,
     "cache_limit": None, "cache_ram": None, "preload": False, "pin_memory": False, "device": None,
 }
 
@@ -31,9 +35,10 @@ def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     _refuse_later(a)
     steps, a["dtype"] = _with_dtype(a)
     return {
-        **_what(a["source"], a["labels"]),
+        **_what(a["source"]),
         **_which(a),
         **_order(a),
+        **_fields(a["fields"]),
         "transforms": "; ".join(step.spec for step in steps).encode(),
         "dtype": _dtype(a["dtype"]),
         "layout": _choice("layout", a["layout"], _LAYOUTS),
@@ -51,6 +56,32 @@ def _with_dtype(a: dict[str, Any]) -> tuple[list[Transform], Any]:
     return steps, natural if a["dtype"] is None else a["dtype"]
 
 
+# torch.utils.data.DataLoader's, and what stands for them here.
+_INSTEAD = {
+    "num_workers": "threads= (the default suits: there are no worker processes)",
+    "prefetch_factor": "nothing: the look-ahead adapts itself, within memory=",
+    "persistent_workers": "nothing: threads last as long as the loader",
+    "collate_fn": "batch_map= for batches, fullbore.Map for single samples",
+    "batch_sampler": "sampler= with batch_size=",
+    "worker_init_fn": "nothing: there are no worker processes; fullbore.Map gives each sample its own rng",
+    "multiprocessing_context": "nothing: there are no worker processes",
+    "generator": "seed=",
+    "timeout": "nothing: a wait of more than ten seconds is explained in the log",
+    "pin_memory_device": "device=",
+    "in_order": "nothing: batches always come in order",
+    "transform": "transforms=",
+    "target_transform": "labels= or fullbore.Map",
+}
+
+
+def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> None:
+    """Arguments that there are not, with what to use instead."""
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, 1)
+        remedy = f"use {_INSTEAD[name]}" if name in _INSTEAD else f"did you mean {near[0]}=?" if near else "docs/python.md lists all of them"
+        raise ArgumentError(f"{name}= is not an argument of Loader", remedy=remedy.replace("use nothing: ", "leave it out: "))
+
+
 def _refuse_later(a: dict[str, Any]) -> None:
     for name, unused in _LATER.items():
         if a[name] is not unused and a[name] != unused:
@@ -64,11 +95,8 @@ def _refuse_later(a: dict[str, Any]) -> None:
 # ---- what
 
 
-def _what(source: Any, labels: Any) -> dict[str, Any]:
+def _what(source: Any) -> dict[str, Any]:
     if isinstance(source, (str, bytes, os.PathLike)):
-        if labels is not None:
-            raise UsageError("labels= goes with a list of paths; a folder or manifest has its own",
-                             remedy="give the paths as a list, or leave labels= out")
         return {"source": _path("source", source)}
     if hasattr(source, "tolist"):  # numpy's, pandas'
         source = source.tolist()
@@ -77,7 +105,28 @@ def _what(source: Any, labels: Any) -> dict[str, Any]:
     paths = [_path("source", path) for path in source]
     if not paths:
         raise UsageError("source is an empty list")
-    return {"paths": paths, "columns": _columns(labels, len(paths))}
+    return {"paths": paths}
+
+
+def with_labels(values: dict[str, Any], labels: Any) -> tuple[dict[str, Any], Columns]:
+    """The same with ``labels=`` as columns: for the files of a list, or for the selected samples of a folder or manifest."""
+    if labels is None:
+        return values, Columns()
+    samples = Samples([os.fsdecode(path) for path in values["paths"]], "", 0) if "paths" in values else _selected(values)
+    columns = check_names(columns_of(labels, samples))
+    count = len(samples.keys)
+    rows: dict[str, Any] = {} if "paths" in values else {"column_rows": count}
+    return {**values, **rows, "columns": [_column(name, array, count) for name, array in columns.arrays.items()]}, columns
+
+
+def _selected(values: dict[str, Any]) -> Samples:
+    """The samples that the source has and the selection leaves."""
+    which = ("source", "classes", "class_count", "class_seed", "per_class", "fraction", "indices", "split", "split_share", "threads", "memory")
+    core = _fullbore._Loader({**{name: values[name] for name in which if name in values}, "transforms": b"digest"}, say, progress_line())
+    catalog = json.loads(core.stats())["catalog"]
+    keys = core.keys()
+    core.close()
+    return Samples(keys, catalog["root"], catalog["made_ns"])
 
 
 def _path(name: str, path: Any) -> bytes:
@@ -89,19 +138,7 @@ def _path(name: str, path: Any) -> bytes:
     return encoded
 
 
-def _columns(labels: Any, count: int) -> list[tuple[bytes, int, int, np.ndarray[Any, Any]]]:
-    if labels is None:
-        return []
-    if isinstance(labels, Mapping):
-        return [_column(name, values, count) for name, values in labels.items()]
-    if isinstance(labels, (np.ndarray, Sequence)) and not isinstance(labels, (str, bytes)) or hasattr(labels, "__array__"):
-        return [_column("label", labels, count)]
-    raise _wrong("labels", labels, "an array, a list of numbers, or a dict of them by name")
-
-
 def _column(name: Any, values: Any, count: int) -> tuple[bytes, int, int, np.ndarray[Any, Any]]:
-    if not isinstance(name, str) or not name:
-        raise UsageError(f"labels= has a name that is {name!r}, not text")
     array = np.ascontiguousarray(values)
     code = _fullbore.dtype_code(array.dtype.name)
     if code == 0:
@@ -176,9 +213,37 @@ def _order(a: dict[str, Any]) -> dict[str, Any]:
     }
     if a["global_batch_size"] is not None:
         values["global_batch_size"] = _whole("global_batch_size", a["global_batch_size"], 1, 2**31 - 1)
-    if a["weights"] is not None:
+    if isinstance(a["weights"], str):
+        if a["weights"] != "balanced":
+            raise _wrong("weights", a["weights"], 'a list of numbers or "balanced"')
+        values["is_balanced"] = 1
+    elif a["weights"] is not None:
         values["weights"] = _weights(a["weights"])
+    if a["sampler"] is not None:
+        values |= _sampler(a)
     return values
+
+
+def _sampler(a: dict[str, Any]) -> dict[str, Any]:
+    if not hasattr(a["sampler"], "__iter__") or isinstance(a["sampler"], (str, bytes, Mapping)):
+        raise _wrong("sampler", a["sampler"], "an iterable of indices")
+    if iter(a["sampler"]) is a["sampler"]:
+        raise UsageError("sampler= is an iterator, which can be used only once", remedy="give a list, or an object whose __iter__ starts anew")
+    for name, unused in (("shuffle", False), ("weights", None), ("rank", None), ("global_batch_size", None)):
+        if a[name] is not unused and a[name] != unused:
+            raise UsageError(f"sampler= and {name}= do not go together: the sampler says which samples this process gets, and in which order")
+    return {"takes_order": 1, "rank": -1, "world_size": -1}
+
+
+def _fields(fields: Any) -> dict[str, Any]:
+    if fields is None:
+        return {}
+    if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(f, str) and f and "\n" not in f for f in fields):
+        raise _wrong("fields", fields, "a list of names of labels")
+    names = list(fields[1:]) if fields and fields[0] == "image" else list(fields)
+    if "image" in names:
+        raise _wrong("fields", fields, "a list that begins with 'image': the picture comes first")
+    return {"fields": "\n".join(names).encode()}
 
 
 def _ranks(rank: Any, world_size: Any) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -45,13 +45,54 @@ class Batch(tuple[Any, ...]):
     to it. Beside the arrays it knows where they came from.
     """
 
-    _core: _Batch
+    _origin: _Batch | None = None
+    _stream: Any = None  # keeps what the arrays were copied from, on a device
 
     @classmethod
     def _of(cls, core: _Batch, convert: Converter) -> Batch:
         batch = cls(convert(array) for array in core.arrays())
-        batch._core = core
+        batch._origin = core
         return batch
+
+    def _like(self, arrays: Iterable[Any]) -> Batch:
+        """Other arrays of the same samples."""
+        batch = type(self)(arrays)
+        batch._origin = self._origin
+        return batch
+
+    @property
+    def _core(self) -> _Batch:
+        if self._origin is None:
+            raise Error("this batch was put together from arrays by somebody else, and does not know its samples", stage="batch",
+                        remedy="ask the batch that the loader yielded; its own .to() and .pin_memory() keep what it knows")
+        return self._origin
+
+    # ---- torch's habits
+
+    def to(self, *args: Any, **kwargs: Any) -> Batch:
+        """Every tensor moved or converted: ``batch.to("cuda", non_blocking=True)``."""
+        return self._like(array.to(*args, **kwargs) for array in self._tensors("to"))
+
+    def pin_memory(self, device: Any = None) -> Batch:
+        """A copy in page-locked memory."""
+        return self._like(array.pin_memory() if device is None else array.pin_memory(device) for array in self._tensors("pin_memory"))
+
+    def _tensors(self, what: str) -> tuple[Any, ...]:
+        if not all(hasattr(array, what) for array in self):
+            raise Error(f"{what}() is for torch tensors, and these are numpy arrays", stage="batch", remedy='import torch, or say framework="torch"')
+        return tuple(self)
+
+    def as_dict(self, **rename: str) -> dict[str, Any]:
+        """The arrays by name; ``as_dict(image="pixel_values", label="labels")`` gives them other names.
+
+        >>> loader = Loader("photos", batch_size=4, transforms=[Resize((8, 8))], framework="numpy")
+        >>> sorted(next(iter(loader)).as_dict(image="pixel_values", label="labels"))
+        ['labels', 'pixel_values']
+        """
+        unknown = rename.keys() - set(self.names)
+        if unknown:
+            raise UsageError(f"as_dict: there is no {sorted(unknown)[0]!r} in this batch", remedy=f"there is {', '.join(self.names)}")
+        return {rename.get(name, name): array for name, array in zip(self.names, self, strict=True)}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return tuple, (tuple(self),)  # what goes to another process is the arrays

@@ -10,7 +10,7 @@ import errno
 import os
 from typing import Any
 
-__all__ = ["BudgetError", "Error", "NoMemoryError", "NotFoundError", "SampleError", "UsageError"]
+__all__ = ["ArgumentError", "BudgetError", "Error", "NoMemoryError", "NotFoundError", "SampleError", "UsageError"]
 
 
 class Error(Exception):
@@ -55,6 +55,10 @@ class BudgetError(Error):
 
 class UsageError(Error, ValueError):
     """An argument is wrong."""
+
+
+class ArgumentError(UsageError, TypeError):
+    """There is no such argument."""
 
 
 class NotFoundError(Error, FileNotFoundError):

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import atexit
+import functools
+import inspect
 import json
 import os
+import pickle
 import sys
+import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 import numpy.typing as npt
 
 from . import _fullbore
-from ._arguments import plain_values, steps_of
+from ._arguments import plain_values, refuse_unknown, steps_of, with_labels
 from ._map import Step
+from ._sampler import Order, OwnSampler, length
 from ._talk import progress_line, say
 from .batch import Batch, Converter, Framework, converter
+from .dataset import Dataset
 from .errors import Error, UsageError
 from .transforms import Map, Transform
 
@@ -26,6 +33,21 @@ NEXT_EPOCH = -1
 FROM_ENVIRONMENT = (-1, -1)
 
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def _says_what_to_use_instead(init: _Init) -> _Init:
+    """Arguments that there are not, DataLoader's above all, are refused with a hint."""
+    known = inspect.signature(init).parameters
+
+    @functools.wraps(init)
+    def checked(self: Loader, *args: Any, **named: Any) -> None:
+        refuse_unknown([name for name in named if name not in known], list(known))
+        init(self, *args, **named)
+
+    return cast(_Init, checked)
 
 
 class Loader:
@@ -48,6 +70,7 @@ class Loader:
     ``docs/python.md`` for every argument.
     """
 
+    @_says_what_to_use_instead
     def __init__(
         self,
         source: Path | Sequence[Path],
@@ -61,7 +84,7 @@ class Loader:
         transforms: Sequence[Transform] | Transform = (),
         fields: Sequence[str] | None = None,
         sample: Literal["auto", "row", "file"] = "auto",
-        labels: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None,
+        labels: npt.ArrayLike | Mapping[str, Any] | Path | Callable[[str], Any] | None = None,
         collate: Any = None,
         batch_map: Callable[..., Any] | None = None,
         classes: int | Sequence[str] | Path | None = None,
@@ -70,7 +93,7 @@ class Loader:
         fraction: float | None = None,
         indices: npt.ArrayLike | None = None,
         split: tuple[Literal["train", "val"], float] | None = None,
-        weights: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | Literal["balanced"] | None = None,
         sampler: Any = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -92,12 +115,15 @@ class Loader:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         if framework not in ("auto", "torch", "numpy"):
             raise UsageError(f"framework= is {framework!r}, not 'auto', 'torch' or 'numpy'")
-        values = plain_values(self._arguments)
+        values, self._columns = with_labels(plain_values(self._arguments), labels)
         if framework == "torch":
             converter(framework)  # says now that torch is missing
-        maps = [Step(step) for step in steps_of(transforms)[0] if isinstance(step, Map)]
-        self._core = _open(values, maps)
-        self._is_ranked = False
+        if batch_map is not None and not callable(batch_map):
+            raise UsageError(f"batch_map= is {batch_map!r}, not a function")
+        self._values = values
+        self._core = _open(values, _maps(transforms))
+        self._batch_map_seconds = 0.0
+        self._is_ranked = self._is_continued = False
         self._epoch: int = NEXT_EPOCH
         self._iterator: Callable[[], _Epoch | None] = _nothing
         _open_loaders.add(self)
@@ -111,14 +137,33 @@ class Loader:
             raise Error("this loader is being iterated over already", stage="feed",
                         remedy="finish that loop, or delete its iterator; for two loops at once open two loaders")
         self._resolve_rank()
-        self._core.start_epoch(self._epoch)
+        order = None
+        if self._arguments["sampler"] is None:
+            self._core.start_epoch(self._epoch)
+        else:
+            order = self._start_order()
         self._epoch = NEXT_EPOCH
-        epoch = _Epoch(self, self._core, converter(self._arguments["framework"]))
+        epoch = _Epoch(self, self._core, converter(self._arguments["framework"]), order)
         self._iterator = weakref.ref(epoch)
         return epoch
 
+    def _start_order(self) -> Order:
+        """An epoch in the sampler's order. A state is continued by leaving out as many of its indices as were used."""
+        sampler, state = self._arguments["sampler"], json.loads(self._core.save_state())
+        if self._is_continued and self._epoch == NEXT_EPOCH and isinstance(sampler, Sized) and state["position"] >= len(sampler):
+            self._epoch = state["epoch"] + 1
+        epoch = self._core.start_epoch(self._epoch)
+        if hasattr(sampler, "set_epoch"):
+            sampler.set_epoch(epoch)
+        start = json.loads(self._core.save_state())["position"]
+        self._is_continued = False
+        return Order(self._core, sampler, self.batch_size, start)
+
     def __len__(self) -> int:
         """Batches per epoch on this rank."""
+        if self._arguments["sampler"] is not None:
+            start = json.loads(self._core.save_state())["position"] if self._is_continued else 0
+            return length(self._arguments["sampler"], self.batch_size, self._arguments["drop_last"], start)
         self._resolve_rank()
         return self._core.ranks()[0]
 
@@ -154,6 +199,7 @@ class Loader:
         self._resolve_rank()
         self._core.load_state(state if isinstance(state, str) else json.dumps(dict(state)))
         self._epoch = NEXT_EPOCH
+        self._is_continued = True
         running = self._iterator()
         if running is not None:
             running.abandon()
@@ -166,6 +212,29 @@ class Loader:
         return int(self._arguments["batch_size"])
 
     @property
+    def drop_last(self) -> bool:
+        """As it was given."""
+        return bool(self._arguments["drop_last"])
+
+    @property
+    def pin_memory(self) -> bool:
+        """As it was given."""
+        return bool(self._arguments["pin_memory"])
+
+    @property
+    def sampler(self) -> Any:
+        """The sampler that was given; else the loader's own order, with ``set_epoch``."""
+        given = self._arguments["sampler"]
+        return OwnSampler(self) if given is None else given
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The samples, one at a time: ``loader.dataset[i]``, ``len(loader.dataset)``, ``loader.dataset.samples``."""
+        single = {name: value for name, value in self._values.items() if name not in ("weights", "is_balanced", "global_batch_size")}
+        single |= {"takes_order": 1, "batch_size": 1, "shuffle": 0, "drop_last": 0, "rank": 0, "world_size": 1, "on_error": 0, "max_errors": -1}
+        return Dataset(self, lambda: _open(single, _maps(self._arguments["transforms"])))
+
+    @property
     def sample_count(self) -> int:
         """Samples of an epoch, over all ranks."""
         return self._core.counts()[0]
@@ -174,6 +243,11 @@ class Loader:
     def classes(self) -> list[str]:
         """The names of the classes; a label is an index into it. Empty when the source has no classes."""
         return self._core.classes()
+
+    @property
+    def label_classes(self) -> dict[str, list[str]]:
+        """The names behind the numbers of each label that was given as text in ``labels=``."""
+        return dict(self._columns.classes)
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -200,6 +274,7 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """What the loader has done since it was opened; see ``docs/statistics.md``. Any thread may ask at any time."""
         stats: dict[str, Any] = json.loads(self._core.stats())
+        stats["batch_map_seconds"] = self._batch_map_seconds
         return stats
 
     # ---- the end
@@ -211,6 +286,8 @@ class Loader:
 
     def close(self) -> None:
         """Stops all threads and frees all memory but that of batches still held. Closing twice is fine."""
+        if "dataset" in self.__dict__:
+            self.dataset.close()
         self._core.close()
         _open_loaders.discard(self)
 
@@ -231,6 +308,12 @@ class Loader:
         return f"<Loader({', '.join([shown, *given])}): {state}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        for name, value in self._arguments.items():
+            try:
+                pickle.dumps(value)
+            except Exception as error:
+                raise Error(f"the loader cannot be pickled, because {name}= cannot: {error}",
+                            remedy="use functions of a module instead of lambdas and local ones") from error
         return _reopen, (self._arguments,)
 
     def _resolve_rank(self) -> None:
@@ -238,6 +321,8 @@ class Loader:
         if self._is_ranked:
             return
         rank, world_size = self._arguments["rank"], self._arguments["world_size"]
+        if self._arguments["sampler"] is not None:
+            rank, world_size = 0, 1  # its indices are this process's own
         distributed = sys.modules.get("torch.distributed")
         if rank is None and distributed is not None and distributed.is_available() and distributed.is_initialized():
             rank, world_size = distributed.get_rank(), distributed.get_world_size()
@@ -248,10 +333,11 @@ class Loader:
 class _Epoch(Iterator[Batch]):
     """A running epoch. It keeps its loader alive; the loader does not keep it, so a loop that is left early ends the epoch at once."""
 
-    def __init__(self, loader: Loader, core: _fullbore._Loader, convert: Converter) -> None:
+    def __init__(self, loader: Loader, core: _fullbore._Loader, convert: Converter, order: Order | None) -> None:
         self._loader = loader
         self._core = core
         self._convert = convert
+        self._order = order
         self.is_over = False
         self._is_abandoned = False
 
@@ -261,6 +347,8 @@ class _Epoch(Iterator[Batch]):
         if self.is_over:
             raise StopIteration
         try:
+            if self._order is not None:
+                self._order.advance()
             core = self._core.next()
         except Error:
             self.is_over = not self._core.closed  # a closed loader says so every time
@@ -268,12 +356,23 @@ class _Epoch(Iterator[Batch]):
         if core is None:
             self.is_over = True
             raise StopIteration
-        return Batch._of(core, self._convert)
+        batch = Batch._of(core, self._convert)
+        return batch if self._loader._arguments["batch_map"] is None else self._mapped(batch)
+
+    def _mapped(self, batch: Batch) -> Any:
+        since = time.perf_counter()
+        result = self._loader._arguments["batch_map"](batch)
+        self._loader._batch_map_seconds += time.perf_counter() - since
+        return batch._like(result) if type(result) is tuple else result
 
     def abandon(self) -> None:
         """The loader moved on to somewhere else."""
         self._is_abandoned = not self.is_over
         self.is_over = True
+
+
+def _maps(transforms: Any) -> list[Step]:
+    return [Step(step) for step in steps_of(transforms)[0] if isinstance(step, Map)]
 
 
 def _nothing() -> None:
