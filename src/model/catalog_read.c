@@ -135,7 +135,8 @@ static int read_extent(const struct catalog *c, uint64_t i, struct catalog_sampl
     const struct object_record *o = catalog_bytes_at(c, SECTION_OBJECTS, x->object * sizeof(*o), sizeof(*o), e);
     if (!o || !(out->object = catalog_string_at(c, SECTION_OBJECT_PATHS, o->path, e)))
         return FB_E_DATA;
-    if (x->length > o->size || x->offset > o->size - x->length)
+    uint64_t size = c->place.path ? c->place.size : o->size;
+    if (x->length > size || x->offset > size - x->length)
         return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_EXTENTS].offset, "a sample lies outside its object");
     out->offset = x->offset;
     out->length = x->length;

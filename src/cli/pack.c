@@ -1,0 +1,164 @@
+/* fullbore pack SRC -o OUT.tar: one file instead of many. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "jobs/pack.h"
+
+struct pack_options {
+    const char *output;
+    uint64_t shard_size;
+    int64_t threads;
+    bool skip_bad, resume, json;
+};
+
+static const struct option options[] = {
+    {"output", OPTION_STRING, offsetof(struct pack_options, output), .metavar = "OUT.tar", .help = "the pack; -o for short"},
+    {"shard-size", OPTION_SIZE, offsetof(struct pack_options, shard_size), .metavar = "SIZE",
+     .help = "several files OUT-000000.tar ... of at most so many bytes (1GiB suits object stores)"},
+    {"threads", OPTION_INT, offsetof(struct pack_options, threads), 0, 1024, .metavar = "N",
+     .help = "threads that read (default: cores, 2 to 16); the bytes of the pack do not depend on it"},
+    {"skip-bad", OPTION_FLAG, offsetof(struct pack_options, skip_bad),
+     .help = "leave out files that cannot be read or are no images; they are named, and the exit code is 4"},
+    {"resume", OPTION_FLAG, offsetof(struct pack_options, resume), .help = "go on with what an interrupted run has written"},
+    {"json", OPTION_FLAG, offsetof(struct pack_options, json), .help = "one JSON object on stdout"},
+    {0},
+};
+
+/* ---- progress: a line that moves on a terminal, else one line per tenth ---- */
+
+struct shown {
+    bool is_terminal;
+    int tenths;
+    double told_at;
+};
+
+static void say_rest(double seconds, char *out, size_t out_size)
+{
+    unsigned s = (unsigned)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(out, out_size, "%u h %02u min", s / 3600, s / 60 % 60);
+    else if (s >= 60)
+        snprintf(out, out_size, "%u min %02u s", s / 60, s % 60);
+    else
+        snprintf(out, out_size, "%u s", s);
+}
+
+static void show(const struct pack_progress *p, const char *before, const char *after)
+{
+    char done[32], rate[32], rest[32];
+    double speed = p->seconds > 0 ? (double)p->bytes / p->seconds : 0;
+    uint64_t left = p->bytes_total > p->bytes ? p->bytes_total - p->bytes : 0;
+    say_rest(speed > 0 ? (double)left / speed : 0, rest, sizeof(rest));
+    fprintf(stderr, "%spacking: %llu of %llu samples, %s, %s/s, %s left%s", before, (unsigned long long)p->samples,
+            (unsigned long long)p->samples_total, text_size(p->bytes, done, sizeof(done)), text_size((uint64_t)speed, rate, sizeof(rate)),
+            rest, after);
+}
+
+static void progress(void *ctx, const struct pack_progress *p)
+{
+    struct shown *s = ctx;
+    int tenths = p->samples_total ? (int)(10 * p->samples / p->samples_total) : 0;
+    if (s->is_terminal && (p->seconds - s->told_at > 0.1 || p->samples == p->samples_total)) {
+        s->told_at = p->seconds;
+        show(p, "\r\x1b[K", p->samples == p->samples_total ? "\n" : "");
+    }
+    if (!s->is_terminal && tenths > s->tenths && p->seconds > 1) /* what is over by then needs no talk */
+        show(p, "", "\n");
+    s->tenths = tenths;
+}
+
+/* ---- results ---- */
+
+static void print_json(const struct pack_result *r)
+{
+    struct text t = {.limit = 1 << 20};
+    text_printf(&t, "{\"name\":");
+    text_json_string(&t, r->name);
+    text_printf(&t, ",\"samples\":%llu,\"bytes\":%llu,\"pack_bytes\":%llu,\"shards\":%u,\"resumed_samples\":%llu,\"skipped_samples\":%llu",
+                (unsigned long long)r->samples, (unsigned long long)r->bytes, (unsigned long long)r->pack_bytes, r->shards,
+                (unsigned long long)r->resumed, (unsigned long long)r->skipped);
+    text_printf(&t, ",\"source_fingerprint\":\"%016llx\",\"seconds\":%.6f}", (unsigned long long)r->fingerprint, r->seconds);
+    puts(t.data ? t.data : "{}");
+    text_free(&t);
+}
+
+static void print_table(const struct pack_result *r)
+{
+    char a[32], b[32], c[32], name[1100];
+    printf("%-10s %s\n", "pack", text_escape(r->name, name, sizeof(name)));
+    printf("%-10s %llu, %s; %s with labels and index%s\n", "samples", (unsigned long long)r->samples, text_size(r->bytes, a, sizeof(a)),
+           text_size(r->pack_bytes, b, sizeof(b)), r->shards > 1 ? ", in shards" : "");
+    if (r->resumed)
+        printf("%-10s %llu samples were there from before\n", "resumed", (unsigned long long)r->resumed);
+    if (r->skipped)
+        printf("%-10s %llu bad samples\n", "left out", (unsigned long long)r->skipped);
+    printf("%-10s %.1f s, %s/s\n", "took", r->seconds, text_size((uint64_t)((double)r->bytes / (r->seconds + 1e-9)), c, sizeof(c)));
+}
+
+/* ---- the verb ---- */
+
+static int fail(const struct pack_result *r, const struct fb_error *e)
+{
+    int code = cli_fail(e);
+    if (r->is_kept)
+        fprintf(stderr, "  %llu samples are written and kept beside the pack; the same command with --resume goes on, without it starts anew\n",
+                (unsigned long long)r->samples);
+    return code;
+}
+
+static int pack(const char *source, const struct pack_options *c)
+{
+    struct shown shown = {.is_terminal = isatty(STDERR_FILENO)};
+    struct pack_request q = {.output = c->output, .shard_bytes = c->shard_size, .skips_bad = c->skip_bad, .resumes = c->resume,
+                             .progress = progress, .ctx = &shown};
+    struct pack_result r;
+    struct fb_error e = {0};
+    fb_init_options(&q.options);
+    cli_wire(&q.options);
+    q.options.source = source;
+    q.options.threads = (int)c->threads;
+    int rc = pack_run(&q, &r, &e);
+    int code = rc < 0 ? fail(&r, &e) : r.skipped ? EXIT_PARTLY : EXIT_DONE;
+    if (rc == 0 && c->json)
+        print_json(&r);
+    else if (rc == 0)
+        print_table(&r);
+    if (r.skipped)
+        fprintf(stderr, "fullbore: %llu samples were left out:\n%s", (unsigned long long)r.skipped, r.skipped_list ? r.skipped_list : "");
+    pack_result_free(&r);
+    return code;
+}
+
+static int run(int argc, char **argv, uint64_t started_ns)
+{
+    (void)started_ns;
+    static char output[] = "--output";
+    struct pack_options c = {0};
+    const char *source[1];
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-o") == 0)
+            argv[i] = output;
+    int rc = cli_parse(&verb_pack, argc, argv, &c, source, 1);
+    if (rc < 0)
+        return -1 - rc;
+    if (!c.output) {
+        fprintf(stderr, "fullbore pack: -o OUT.tar is missing\nusage: fullbore pack %s\n", verb_pack.usage);
+        return EXIT_USAGE;
+    }
+    return pack(source[0], &c);
+}
+
+const struct verb verb_pack = {
+    .name = "pack",
+    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--threads N] [--skip-bad] [--resume] [--json]",
+    .summary = "put a data set into one file, or a few, that tar, WebDataset and fullbore read",
+    .examples = "  fullbore pack photos/ -o photos.tar                      every sample with its label; same order and fingerprint as the folder\n"
+                "  fullbore pack labels.csv -o train.tar --shard-size 1GiB  train-000000.tar and so on, for object stores\n"
+                "  fullbore pack photos/ -o photos.tar --resume             go on after an interruption\n",
+    .options = options,
+    .run = run,
+};

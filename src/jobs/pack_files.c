@@ -1,0 +1,297 @@
+#include "jobs/pack_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "jobs/write_all.h"
+
+#define JOURNAL_MAGIC UINT64_C(0x31304C4E524A4266) /* "fBJRNL01" */
+enum { NAME_BYTES = 512, RUN_LETTERS = 6, LONGEST_STEM = 200 };
+
+struct journal_head {
+    uint64_t magic;
+    struct pack_question question;
+    uint64_t checksum;
+};
+
+/* ---- names ---- */
+
+static void final_name(const struct pack_files *f, uint32_t shard, char *out)
+{
+    if (f->is_sharded)
+        snprintf(out, NAME_BYTES, "%s-%06u.tar", f->stem, shard);
+    else
+        snprintf(out, NAME_BYTES, "%s.tar", f->stem);
+}
+
+static void partial_name(const struct pack_files *f, uint32_t shard, char *out)
+{
+    char name[NAME_BYTES];
+    final_name(f, shard, name);
+    snprintf(out, NAME_BYTES, ".%.240s.%s.partial", name, f->run);
+}
+
+static void journal_name(const struct pack_files *f, const char *run, char *out)
+{
+    snprintf(out, NAME_BYTES, ".%s.tar.%s.journal", f->stem, run);
+}
+
+/* Is `name` PREFIX RUN SUFFIX? Copies RUN. */
+static bool is_of_run(const char *name, const char *prefix, const char *suffix, char *run)
+{
+    size_t n = strlen(name), before = strlen(prefix), after = strlen(suffix);
+    if (n != before + RUN_LETTERS + after || strncmp(name, prefix, before) != 0 || strcmp(name + n - after, suffix) != 0)
+        return false;
+    memcpy(run, name + before, RUN_LETTERS);
+    run[RUN_LETTERS] = 0;
+    return strspn(run, "abcdefghijklmnopqrstuvwxyz234567") == RUN_LETTERS;
+}
+
+void pack_files_name(const struct pack_files *f, uint32_t shards, char *out, size_t out_size)
+{
+    const char *slash = strrchr(f->path, '/');
+    int folder = slash ? (int)(slash - f->path) + 1 : 0;
+    if (!f->is_sharded)
+        snprintf(out, out_size, "%s", f->path);
+    else
+        snprintf(out, out_size, "%.*s%s-{000000..%06u}.tar", folder, f->path, f->stem, shards - 1);
+}
+
+static void make_run(struct pack_files *f)
+{
+    uint8_t random[RUN_LETTERS];
+    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+        memset(random, (int)getpid(), sizeof(random));
+    for (int i = 0; i < RUN_LETTERS; i++)
+        f->run[i] = "abcdefghijklmnopqrstuvwxyz234567"[random[i] % 32];
+    f->run[RUN_LETTERS] = 0;
+}
+
+/* ---- opening ---- */
+
+static int failed(const struct pack_files *f, const char *what, struct fb_error *e)
+{
+    int rc = error_set_errno(e, "pack", errno, "%s", what);
+    error_at(e, f->path, -1);
+    return rc;
+}
+
+int pack_files_open(struct pack_files *f, const char *path, bool is_sharded, struct fb_error *e)
+{
+    *f = (struct pack_files){.dir_fd = -1, .journal_fd = -1, .is_sharded = is_sharded};
+    const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
+    size_t n = strlen(last);
+    if (n <= 4 || strcmp(last + n - 4, ".tar") != 0 || n - 4 > LONGEST_STEM || last[0] == '.') {
+        error_set(e, FB_E_USAGE, "pack", "the name of a pack ends in .tar, does not begin with a dot and has at most %d letters", LONGEST_STEM);
+        error_at(e, path, -1);
+        return FB_E_USAGE;
+    }
+    char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    f->path = strdup(path);
+    f->stem = strndup(last, n - 4);
+    if (dir && f->path && f->stem)
+        f->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    else
+        errno = ENOMEM;
+    int rc = f->dir_fd < 0 ? failed(f, "open the folder of the pack", e) : 0;
+    free(dir);
+    return rc;
+}
+
+void pack_files_close(struct pack_files *f)
+{
+    if (f->journal_fd >= 0)
+        close(f->journal_fd);
+    if (f->dir_fd >= 0)
+        close(f->dir_fd);
+    free(f->path);
+    free(f->stem);
+    *f = (struct pack_files){.dir_fd = -1, .journal_fd = -1};
+}
+
+int pack_files_shard(struct pack_files *f, uint32_t shard, struct fb_error *e)
+{
+    char name[NAME_BYTES];
+    partial_name(f, shard, name);
+    int fd = openat(f->dir_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    return fd < 0 ? failed(f, "make a file for the pack", e) : fd;
+}
+
+/* ---- journal ---- */
+
+int pack_files_start(struct pack_files *f, const struct pack_question *q, struct fb_error *e)
+{
+    char name[NAME_BYTES];
+    struct journal_head head = {JOURNAL_MAGIC, *q, 0};
+    head.checksum = checksum_of(&head, offsetof(struct journal_head, checksum));
+    for (int tries = 0; f->journal_fd < 0 && tries < 100; tries++) {
+        make_run(f);
+        journal_name(f, f->run, name);
+        f->journal_fd = openat(f->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->journal_fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (f->journal_fd < 0)
+        return failed(f, "make a file beside the pack", e);
+    flock(f->journal_fd, LOCK_EX | LOCK_NB); /* where locks do not work, two resumes at once are up to the user */
+    return write_all(f->journal_fd, &head, sizeof(head), e);
+}
+
+int pack_files_note(struct pack_files *f, struct pack_entry *entry, struct fb_error *e)
+{
+    entry->entry_checksum = checksum_of(entry, offsetof(struct pack_entry, entry_checksum));
+    return write_all(f->journal_fd, entry, sizeof(*entry), e);
+}
+
+int pack_files_cut(struct pack_files *f, uint64_t count, struct fb_error *e)
+{
+    off_t end = (off_t)(sizeof(struct journal_head) + count * sizeof(struct pack_entry));
+    return ftruncate(f->journal_fd, end) < 0 || lseek(f->journal_fd, end, SEEK_SET) != end ? failed(f, "cut the journal", e) : 0;
+}
+
+static bool asks_the_same(const struct journal_head *h, const struct pack_question *q)
+{
+    return h->magic == JOURNAL_MAGIC && h->checksum == checksum_of(h, offsetof(struct journal_head, checksum)) &&
+           memcmp(&h->question, q, sizeof(*q)) == 0;
+}
+
+/* The sound entries at the journal's beginning. */
+static int read_entries(int fd, struct pack_entry **entries, uint64_t *count, struct fb_error *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return error_set_errno(e, "pack", errno, "look at the journal");
+    uint64_t n = ((uint64_t)st.st_size - sizeof(struct journal_head)) / sizeof(struct pack_entry);
+    struct pack_entry *all = malloc((n + 1) * sizeof(*all));
+    if (!all)
+        return error_set(e, FB_E_NOMEM, "pack", "no memory for the journal");
+    uint64_t got = 0;
+    for (; got < n; got++) {
+        off_t at = (off_t)(sizeof(struct journal_head) + got * sizeof(*all));
+        if (pread(fd, &all[got], sizeof(*all), at) != sizeof(*all) ||
+            all[got].entry_checksum != checksum_of(&all[got], offsetof(struct pack_entry, entry_checksum)))
+            break;
+    }
+    *entries = all;
+    *count = got;
+    return 1;
+}
+
+static int try_journal(struct pack_files *f, const char *name, const struct pack_question *q, struct pack_entry **entries, uint64_t *count,
+                       struct fb_error *e)
+{
+    struct journal_head head;
+    int fd = openat(f->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return 0;
+    bool fits = flock(fd, LOCK_EX | LOCK_NB) == 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head) && asks_the_same(&head, q);
+    int rc = fits ? read_entries(fd, entries, count, e) : 0;
+    if (rc != 1)
+        close(fd);
+    else
+        f->journal_fd = fd;
+    return rc;
+}
+
+int pack_files_resume(struct pack_files *f, const struct pack_question *q, struct pack_entry **entries, uint64_t *count, struct fb_error *e)
+{
+    char prefix[NAME_BYTES], run[8];
+    snprintf(prefix, sizeof(prefix), ".%s.tar.", f->stem);
+    int fd = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d)
+        return failed(f, "read the folder of the pack", e);
+    for (const struct dirent *entry; rc == 0 && (entry = readdir(d));) {
+        if (!is_of_run(entry->d_name, prefix, ".journal", run))
+            continue;
+        rc = try_journal(f, entry->d_name, q, entries, count, e);
+        if (rc == 1)
+            memcpy(f->run, run, sizeof(run));
+    }
+    closedir(d);
+    return rc;
+}
+
+/* ---- the end ---- */
+
+static void remove_run(const struct pack_files *f, const char *run)
+{
+    char suffix[32];
+    snprintf(suffix, sizeof(suffix), ".%s.partial", run);
+    int fd = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    char prefix[NAME_BYTES], name[NAME_BYTES];
+    snprintf(prefix, sizeof(prefix), ".%s", f->stem);
+    for (const struct dirent *entry; d && (entry = readdir(d));) {
+        size_t n = strlen(entry->d_name);
+        if (n > strlen(suffix) && strcmp(entry->d_name + n - strlen(suffix), suffix) == 0 && strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            unlinkat(f->dir_fd, entry->d_name, 0);
+    }
+    if (d)
+        closedir(d);
+    journal_name(f, run, name);
+    unlinkat(f->dir_fd, name, 0);
+}
+
+void pack_files_drop(struct pack_files *f)
+{
+    if (f->journal_fd >= 0)
+        remove_run(f, f->run);
+}
+
+/* Runs that nobody holds: they were killed. */
+static void remove_dead_runs(const struct pack_files *f)
+{
+    char prefix[NAME_BYTES], run[8];
+    snprintf(prefix, sizeof(prefix), ".%s.tar.", f->stem);
+    int dir = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = dir < 0 ? NULL : fdopendir(dir);
+    for (const struct dirent *entry; d && (entry = readdir(d));) {
+        if (!is_of_run(entry->d_name, prefix, ".journal", run))
+            continue;
+        int fd = openat(f->dir_fd, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            remove_run(f, run);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void warn_of_more(const struct pack_files *f, uint32_t shards, const struct log *log)
+{
+    char next[NAME_BYTES];
+    struct stat st;
+    final_name(f, shards, next);
+    if (f->is_sharded && fstatat(f->dir_fd, next, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        log_line(log, LOG_WARN, "%s is there from an earlier, larger set: a wildcard would take it in", next);
+}
+
+int pack_files_finish(struct pack_files *f, uint32_t shards, const struct log *log, struct fb_error *e)
+{
+    char from[NAME_BYTES], to[NAME_BYTES];
+    for (uint32_t i = shards; i-- > 0;) {
+        partial_name(f, i, from);
+        final_name(f, i, to);
+        if (renameat(f->dir_fd, from, f->dir_fd, to) < 0)
+            return failed(f, "rename the pack into its place", e);
+    }
+    if (fsync(f->dir_fd) < 0 && errno != EINVAL && errno != ENOTSUP)
+        return failed(f, "sync the folder of the pack", e);
+    char name[NAME_BYTES];
+    journal_name(f, f->run, name);
+    unlinkat(f->dir_fd, name, 0);
+    remove_dead_runs(f);
+    warn_of_more(f, shards, log);
+    return 0;
+}

@@ -1,0 +1,194 @@
+/* Making one record. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "codec/codec.h"
+#include "jobs/pack_item.h"
+
+static int64_t mtime_of(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+static int changed(struct fb_error *e, const char *what)
+{
+    error_set(e, FB_E_DATA, "pack", "the source %s", what);
+    error_remedy(e, "leave it alone while it is packed, then pack again");
+    return FB_E_DATA;
+}
+
+int pack_check_unchanged(int fd, const struct stat *before, struct fb_error *e)
+{
+    struct stat now;
+    if (fstat(fd, &now) < 0)
+        return error_set_errno(e, "pack", errno, "look at the file");
+    return now.st_size == before->st_size && mtime_of(&now) == mtime_of(before) ? 0 : changed(e, "was changed while it was read");
+}
+
+int pack_open_sample(const struct pack_source *s, struct pack_item *item, struct stat *st, struct fb_error *e)
+{
+    const struct catalog_sample *w = &item->where;
+    int fd = openat(s->dataset->root_fd, w->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return error_set_errno(e, "pack", errno, "open the file");
+    bool is_whole = w->offset == 0 && w->length == w->object_size;
+    int rc = fstat(fd, st) < 0            ? error_set_errno(e, "pack", errno, "look at the file")
+             : !S_ISREG(st->st_mode)      ? error_set(e, FB_E_DATA, "pack", "it is not a regular file")
+             : is_whole                   ? 0
+             : (uint64_t)st->st_size == w->object_size && mtime_of(st) == w->mtime_ns ? 0 : changed(e, "was changed since it was catalogued");
+    if (rc < 0) {
+        close(fd);
+        return rc;
+    }
+    item->size = is_whole ? (uint64_t)st->st_size : w->length;
+    item->mtime_ns = mtime_of(st);
+    return fd;
+}
+
+/* ---- bytes ---- */
+
+static bool reserve(struct text *t, size_t more)
+{
+    size_t wanted = t->length + more + 1;
+    if (wanted <= t->capacity)
+        return true;
+    char *data = realloc(t->data, wanted);
+    if (!data)
+        return false;
+    t->data = data;
+    t->capacity = wanted;
+    return true;
+}
+
+static int read_all(int fd, char *out, uint64_t offset, uint64_t n, struct fb_error *e)
+{
+    for (uint64_t done = 0; done < n;) {
+        ssize_t got = pread(fd, out + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_set_errno(e, "pack", errno, "read the file");
+        if (got == 0)
+            return changed(e, "became shorter while it was read");
+        done += (uint64_t)got;
+    }
+    return 0;
+}
+
+/* For a key without a usable extension. */
+static const char *extension_by_content(int fd, uint64_t offset)
+{
+    uint8_t b[12] = {0};
+    ssize_t n = pread(fd, b, sizeof(b), (off_t)offset);
+    return n < (ssize_t)sizeof(b)           ? "bin"
+           : b[0] == 0xFF && b[1] == 0xD8   ? "jpg"
+           : memcmp(b, "\x89PNG", 4) == 0   ? "png"
+           : memcmp(b + 8, "WEBP", 4) == 0  ? "webp"
+                                            : "bin";
+}
+
+static int no_memory(struct fb_error *e)
+{
+    return error_set(e, FB_E_NOMEM, "pack", "no memory for a record");
+}
+
+static int check_image(const uint8_t *bytes, size_t n, struct fb_error *e)
+{
+    struct image_header h;
+    const struct codec_ops *codec;
+    return codec_header(bytes, n, &h, &codec, e);
+}
+
+/* ---- the record ---- */
+
+static int put_name(const struct pack_source *s, struct pack_item *item, int fd, size_t *stem)
+{
+    const char *extension = pack_names_extension(item->where.key);
+    item->name.length = 0;
+    item->is_renamed = pack_names_stem(s->names, item->sample, item->where.key, &item->name);
+    *stem = item->name.length;
+    text_printf(&item->name, ".%s", extension[0] ? extension : extension_by_content(fd, item->where.offset));
+    return item->name.failed ? -1 : 0;
+}
+
+static int put_labels(const struct pack_source *s, struct pack_item *item, struct text *out, size_t stem, struct fb_error *e)
+{
+    char dot = item->name.data[stem];
+    item->name.data[stem] = 0;
+    int rc = pack_put_labels(out, s->dataset->catalog, item->sample, item->name.data, item->mtime_ns, e);
+    item->name.data[stem] = dot;
+    return rc < 0 ? rc : out->failed ? no_memory(e) : 0;
+}
+
+static int fill_small(const struct pack_source *s, struct pack_item *item, int fd, size_t stem, struct fb_error *e)
+{
+    struct text *r = &item->record;
+    if (!reserve(r, item->size + 4096))
+        return no_memory(e);
+    FB_TRY(read_all(fd, r->data + r->length, item->where.offset, item->size, e));
+    const uint8_t *bytes = (const uint8_t *)r->data + r->length;
+    if (s->must_be_image)
+        FB_TRY(check_image(bytes, item->size, e));
+    item->checksum = checksum_of(bytes, item->size);
+    r->length += item->size;
+    pack_put_padding(r, item->data_at);
+    FB_TRY(put_labels(s, item, r, stem, e));
+    item->record_checksum = checksum_of(r->data, r->length);
+    return 0;
+}
+
+static int fill(const struct pack_source *s, struct pack_item *item, int fd, struct fb_error *e)
+{
+    size_t stem;
+    item->record.length = item->tail.length = 0;
+    if (put_name(s, item, fd, &stem) < 0)
+        return no_memory(e);
+    pack_put_header(&item->record, item->name.data, item->size, item->mtime_ns);
+    item->data_at = item->record.length;
+    item->is_large = item->size > PACK_LARGE;
+    if (item->record.failed)
+        return no_memory(e);
+    if (!item->is_large)
+        return fill_small(s, item, fd, stem, e);
+    static const char zeros[512];
+    text_append(&item->tail, zeros, (size_t)(-item->size & 511));
+    return put_labels(s, item, &item->tail, stem, e);
+}
+
+static int make(const struct pack_source *s, struct pack_item *item, struct fb_error *e)
+{
+    struct stat st;
+    FB_TRY(catalog_sample(s->dataset->catalog, item->sample, &item->where, e));
+    int fd = pack_open_sample(s, item, &st, e);
+    if (fd < 0)
+        return fd;
+    int rc = fill(s, item, fd, e);
+    if (rc == 0)
+        rc = pack_check_unchanged(fd, &st, e);
+    close(fd);
+    return rc;
+}
+
+void pack_item_make(const struct pack_source *s, struct pack_item *item)
+{
+    error_clear(&item->error);
+    item->where.key = "";
+    if (make(s, item, &item->error) < 0)
+        error_at(&item->error, item->where.key, -1);
+}
+
+void pack_item_init(struct pack_item *item)
+{
+    *item = (struct pack_item){.name = {.limit = 1 << 20}, .record = {.limit = (size_t)1 << 32}, .tail = {.limit = (size_t)1 << 32}};
+}
+
+void pack_item_free(struct pack_item *item)
+{
+    text_free(&item->name);
+    text_free(&item->record);
+    text_free(&item->tail);
+}
