@@ -202,8 +202,8 @@ static void print_kind(const struct bench *b, enum kind kind, int rounds)
         }
     if (!count)
         return;
-    printf("%s: %zu files, %.1f KB each, records %.0f bytes each = %.2f %% of the bytes\n", kind_names[kind], count, (double)bytes / 1e3 / (double)count,
-           (double)record_bytes / (double)count, 100. * (double)record_bytes / (double)bytes);
+    printf("%s: %zu files, %.1f KB each, records %.0f bytes each = %.2f %% of the bytes\n", kind_names[kind], count,
+           (double)bytes / 1e3 / (double)count, (double)record_bytes / (double)count, 100. * (double)record_bytes / (double)bytes);
     for (int way = 0; way < WAYS; way++) {
         double ratio[MOST_ROUNDS], us[MOST_ROUNDS];
         enum way base = way == FIRST ? TURBO_REGION : FULL;
@@ -213,8 +213,8 @@ static void print_kind(const struct bench *b, enum kind kind, int rounds)
         }
         qsort(ratio, (size_t)rounds, sizeof(double), by_value);
         qsort(us, (size_t)rounds, sizeof(double), by_value);
-        printf("  %-28s %8.1f us  %5.2fx of %s (%.2f - %.2f)\n", way_names[way], us[rounds / 2], ratio[rounds / 2], way_names[base], ratio[0],
-               ratio[rounds - 1]);
+        printf("  %-28s %8.1f us  %5.2fx of %s (%.2f - %.2f)\n", way_names[way], us[rounds / 2], ratio[rounds / 2], way_names[base],
+               ratio[0], ratio[rounds - 1]);
     }
 }
 

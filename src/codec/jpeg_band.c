@@ -56,14 +56,15 @@ static int list_blocks(const struct jpeg_band *b, int component, uint32_t row, u
                        const uint8_t *counts, struct jpeg_block *list)
 {
     const struct jpeg_plan *p = b->plan;
-    uint32_t wide = across(p, component), high = down(p, component), first = component ? (uint32_t)(p->across * p->down + component - 1) : 0;
-    uint8_t *out = b->plane[component] + (size_t)row * 8 * high * b->stride[component];
+    uint32_t wide = across(p, component), high = down(p, component);
+    size_t first = component ? (size_t)(p->across * p->down + component - 1) : 0, stride = b->stride[component];
+    uint8_t *out = b->plane[component] + (size_t)row * 8 * high * stride;
     out += (size_t)(column - b->span.first_column) * 8 * wide;
     int n = 0;
     for (uint32_t m = 0; m < mcus; m++, out += 8 * wide)
         for (uint32_t i = 0; i < wide * high; i++) {
             size_t block = (size_t)m * (size_t)p->blocks + first + i;
-            list[n++] = (struct jpeg_block){coefficients + block * 64, out + (i / wide * b->stride[component] + i % wide) * 8, counts[block]};
+            list[n++] = (struct jpeg_block){coefficients + block * 64, out + (i / wide * stride + i % wide) * 8, counts[block]};
         }
     return n;
 }

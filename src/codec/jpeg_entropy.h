@@ -42,9 +42,9 @@ struct jpeg_lane {
  * block; libjpeg might go on, and must decide. */
 typedef bool jpeg_entropy_fn(struct jpeg_lane *lanes, int n, const struct jpeg_schedule *s, uint32_t mcus);
 
-/* Copies coded bytes from *in without the zeros after 0xFF, until `room` bytes are there, `end` is reached or a marker is (then *in is at its
- * 0xFF). For each zero left out, the number of bytes written before it is noted in `dropped` (room / 2 entries), plus `before`. Returns how
- * many bytes were written; at most 32 behind them are overwritten. */
+/* Copies coded bytes from *in without the zeros after 0xFF, until `room` bytes are there, `end` is reached or a marker is (then *in is at
+ * its 0xFF). For each zero left out, the number of bytes written before it, plus `before`, is added to `dropped` (at most one for each byte
+ * written). Returns how many bytes were written. */
 typedef uint32_t jpeg_unstuff_fn(uint8_t *out, uint32_t room, const uint8_t **in, const uint8_t *end, uint16_t *dropped, uint32_t *drops,
                                  uint32_t before);
 

@@ -1,9 +1,16 @@
-/* The entropy decoder, compiled once for any processor and once for those with BMI2 (shifts by a register without flags); the including
- * file says its name in JPEG_ENTROPY.
+/* The entropy decoder, compiled once for any processor and once for those with BMI2 (shifts by a register without flags); a file that
+ * includes it may say another name in JPEG_ENTROPY.
  *
  * After a refill at least 56 bits are there. A quick symbol takes at most JPEG_QUICK_BITS (18), so three fit; slow ones refill before and
  * after, and so does, before, the first of a block (DC), which leaves room for the two that may follow it until the next refill.
  */
+#ifndef FB_CODEC_JPEG_ENTROPY_BODY_H
+#define FB_CODEC_JPEG_ENTROPY_BODY_H
+
+#ifndef JPEG_ENTROPY
+#define JPEG_ENTROPY jpeg_entropy_c
+#endif
+
 #include "codec/jpeg_entropy.h"
 
 #include <string.h>
@@ -195,3 +202,5 @@ bool JPEG_ENTROPY(struct jpeg_lane *lanes, int n, const struct jpeg_schedule *s,
     }
     return is_good;
 }
+
+#endif

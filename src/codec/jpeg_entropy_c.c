@@ -1,5 +1,4 @@
 /* The entropy decoder for any processor, and the copy without stuffed zeros. */
-#define JPEG_ENTROPY jpeg_entropy_c
 #include "codec/jpeg_entropy_body.h"
 
 uint32_t jpeg_unstuff_c(uint8_t *out, uint32_t room, const uint8_t **in, const uint8_t *end, uint16_t *dropped, uint32_t *drops,

@@ -1,7 +1,7 @@
 /* Regions of common JPEG files, exactly as libjpeg-turbo decodes them.
  *
- * Two ways. Where a record knows every row of the region, the decoder begins in each row at the checkpoint left of it, decodes two rows at a
- * time and stops right of it: nothing else is even looked at. Otherwise one lane goes from the top, or from the last row known, through all
+ * Two ways. Where a record knows every row of the region, the decoder begins in each row at the checkpoint left of it, decodes two rows at
+ * a time and stops right of it: nothing else is even looked at. Otherwise one lane goes from the top, or from the last row known, through all
  * rows down to the region's end, and leaves checkpoints as it passes: rows above the region and columns beside it are not transformed.
  *
  * Anything odd ends the attempt: a code that is none, too many coefficients, a marker or the end where data should be, a restart marker out
@@ -139,6 +139,17 @@ static bool run(struct call *c, uint32_t row, int lanes, uint32_t column, uint32
     return true;
 }
 
+/* There is a mark before every `spacing`-th column and behind the last. */
+static bool has_mark(const struct call *c, uint32_t column)
+{
+    return column % c->spacing == 0 || column == c->plan.columns;
+}
+
+static uint32_t mark_number(const struct call *c, uint32_t column)
+{
+    return (column + c->spacing - 1) / c->spacing;
+}
+
 /* ---- by record: all rows of the region are known ---- */
 
 static bool is_at_mark(struct call *c, int lanes, uint32_t number)
@@ -162,7 +173,7 @@ static bool has_enough(struct call *c, int lanes)
 
 static bool decode_known_rows(struct call *c, struct jpeg_record *record, uint32_t row, int lanes)
 {
-    uint32_t first = c->span.first_column, end = c->span.end_column, from = first / c->spacing, to = (end + c->spacing - 1) / c->spacing;
+    uint32_t first = c->span.first_column, end = c->span.end_column, from = first / c->spacing, to = mark_number(c, end);
     uint32_t stop = c->has_part_only ? smaller(to * c->spacing, c->plan.columns) : end; /* where nothing else vouches, to the next mark */
     for (int i = 0; i < lanes; i++) {
         if (!jpeg_record_row(record, c->marks[i]) || c->marks[i][from].byte < c->plan.scan || c->marks[i][to].byte > c->n)
@@ -176,7 +187,7 @@ static bool decode_known_rows(struct call *c, struct jpeg_record *record, uint32
             next = next / c->spacing * c->spacing;
         if (!run(c, row, lanes, x, next, x >= first && x < end))
             return false;
-        if (next == c->plan.columns ? !is_at_mark(c, lanes, c->mark_count - 1) : next % c->spacing == 0 && !is_at_mark(c, lanes, next / c->spacing))
+        if (has_mark(c, next) && !is_at_mark(c, lanes, mark_number(c, next)))
             return false;
     }
     return has_enough(c, lanes);
@@ -208,8 +219,7 @@ static bool pass_row(struct call *c, uint32_t row)
         next = reach(c, row, 1, x, smaller(border, (x / c->spacing + 1) * c->spacing));
         if (!run(c, row, 1, x, next, is_needed && x >= first && x < end))
             return false;
-        uint32_t number = next == c->plan.columns ? c->mark_count - 1 : next / c->spacing;
-        if ((next == c->plan.columns || next % c->spacing == 0) && !jpeg_stream_mark(&c->stream[0], &c->lane[0], &c->marks[0][number]))
+        if (has_mark(c, next) && !jpeg_stream_mark(&c->stream[0], &c->lane[0], &c->marks[0][mark_number(c, next)]))
             return false;
     }
     return true;

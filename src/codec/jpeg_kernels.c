@@ -6,14 +6,12 @@
 
 static const struct jpeg_kernels *best = &jpeg_kernels_c, *wanted;
 
+#ifdef FB_HAVE_AVX2
 static bool has_avx2(void)
 {
-#ifdef FB_HAVE_AVX2
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-#else
-    return false;
-#endif
 }
+#endif
 
 static void choose(void)
 {

@@ -1,4 +1,5 @@
-/* The inner loops of the JPEG decoder, chosen once by what the processor can do. C is the reference; every other version gives the same bytes.
+/* The inner loops of the JPEG decoder, chosen once by what the processor can do. C is the reference; every other version gives the same
+ * bytes.
  *
  * They equal libjpeg-turbo 2.1's SIMD code, overflows of damaged files included: products and sums of coefficients are cut to 16 bits, the
  * first pass of the inverse DCT saturates to 16 bits, a block with coefficients in its first row only is shifted instead.

@@ -80,7 +80,7 @@ void jpeg_record_add(struct jpeg_writing *w, const struct jpeg_mark *marks);
 /* Writes the header; the record's size, or 0: it did not fit. */
 size_t jpeg_record_end(struct jpeg_writing *w, const struct jpeg_plan *p, const uint8_t *file, size_t file_bytes);
 
-/* For tests and fuzzing: makes the record's checksum right, and before that what it says of a file's size and bytes, unless `file` is NULL. */
+/* For tests and fuzzing: makes the record's checksum right, and before that (unless `file` is NULL) the file's size and checksum in it. */
 void jpeg_record_seal(uint8_t *record, size_t n, const uint8_t *file, size_t file_bytes);
 
 #endif

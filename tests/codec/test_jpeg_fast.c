@@ -64,8 +64,8 @@ static void check(struct subject *s, struct codec_state *state, const struct reg
         fail_msg("%s: %s", how, e.cause);
     for (uint32_t y = 0; y < r->height; y++)
         if (memcmp(s->got + y * out.stride, s->expected + 3 * ((size_t)(r->top + y) * s->header.width + r->left), out.stride))
-            fail_msg("%s, %s: %u x %u, %d components %02x, quality %d, restart %d/%d, content %d: row %u of %u x %u at left %u, top %u differs",
-                     how, jpeg_kernels()->name, s->header.width, s->header.height, s->recipe.components, s->recipe.sampling[0],
+            fail_msg("%s, %s: %u x %u, %d components %02x, quality %d, restart %d/%d, content %d: row %u of %u x %u at left %u, top %u "
+                     "differs", how, jpeg_kernels()->name, s->header.width, s->header.height, s->recipe.components, s->recipe.sampling[0],
                      s->recipe.quality, s->recipe.restart_rows, s->recipe.restart_mcus, s->recipe.content, y, r->width, r->height, r->left,
                      r->top);
     regions++;
@@ -272,8 +272,8 @@ static void coefficients_beyond_all_limits_equal_libjpeg(void **unused)
             struct image out = {got, 64 * 3, 64, 8};
             codec_state_init(&state, NULL);
             jpeg_kernels_use(jpeg_kernels_by_name(k ? "avx2" : "c"));
-            assert_int_equal(codec_decode(&state, &codec_jpeg, file.data, file.n, &(struct image_header){64, 8, 1}, &(struct region){0, 0, 8, 64},
-                                          &out, &e), 0);
+            assert_int_equal(codec_decode(&state, &codec_jpeg, file.data, file.n, &(struct image_header){64, 8, 1},
+                                          &(struct region){0, 0, 8, 64}, &out, &e), 0);
             assert_int_equal(state.way, CODEC_PLAIN);
             assert_memory_equal(got, expected, 64 * 8 * 3);
             codec_state_free(&state);

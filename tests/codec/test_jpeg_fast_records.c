@@ -1,5 +1,5 @@
-/* What a JPEG's record is good for and what it cannot do: it grows to the same bytes whatever the way, a damaged or a stale one never changes
- * a pixel or a verdict, and with it only the bytes it names are needed. */
+/* What a JPEG's record is good for and what it cannot do: it grows to the same bytes whatever the way, a damaged or a stale one never
+ * changes a pixel or a verdict, and with it only the bytes it names are needed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -147,8 +147,8 @@ static void a_record_is_not_made_unless_wanted_or_when_nothing_is_new(void **unu
     struct fb_error e = {0};
     uint8_t pixels[3];
     codec_state_init(&s, NULL);
-    assert_int_equal(codec_decode(&s, &codec_jpeg, file.data, file.n, &header, &(struct region){0, 0, 1, 1}, &(struct image){pixels, 3, 1, 1},
-                                  &e), 0);
+    struct image out = {pixels, 3, 1, 1};
+    assert_int_equal(codec_decode(&s, &codec_jpeg, file.data, file.n, &header, &(struct region){0, 0, 1, 1}, &out, &e), 0);
     assert_int_equal(s.record_bytes, 0);
     codec_state_free(&s);
     free(file.data);

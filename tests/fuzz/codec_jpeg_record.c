@@ -1,8 +1,8 @@
-/* JPEG regions with hostile records: the input is a file, a record, three bytes with the record's length, one byte of wishes and eight bytes
- * that choose a region.
+/* JPEG regions with hostile records: the input is a file, a record, three bytes with the record's length, one byte of wishes and eight
+ * bytes that choose a region.
  *
- * Promises checked, beyond the sanitizers': whatever the record, verdict and pixels are libjpeg-turbo's, unless its checksums were made right
- * for this file and it was believed; C and SIMD agree; a record that a decode has left serves the next one, and again the pixels are
+ * Promises checked, beyond the sanitizers': whatever the record, verdict and pixels are libjpeg-turbo's, unless its checksums were made
+ * right for this file and it was believed; C and SIMD agree; a record that a decode has left serves the next one, and again the pixels are
  * libjpeg-turbo's, with the bytes it names as with all of them.
  */
 #include "codec/jpeg_record.h"
