@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct jpeg_kernels *best = &jpeg_kernels_c, *wanted;
+static const struct jpeg_kernels *usual, *wanted;
 
 #ifdef FB_HAVE_AVX2
 static bool has_avx2(void)
@@ -15,18 +15,15 @@ static bool has_avx2(void)
 
 static void choose(void)
 {
-#ifdef FB_HAVE_AVX2
     const char *wish = getenv("FULLBORE_SIMD");
-    if (has_avx2() && (!wish || strcmp(wish, "c") != 0))
-        best = &jpeg_kernels_avx2;
-#endif
+    usual = jpeg_kernels_by_name(wish && strcmp(wish, "c") == 0 ? "c" : "avx2");
 }
 
 const struct jpeg_kernels *jpeg_kernels(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, choose);
-    return wanted ? wanted : best;
+    return wanted ? wanted : usual;
 }
 
 const struct jpeg_kernels *jpeg_kernels_by_name(const char *name)

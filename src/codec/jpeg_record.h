@@ -21,7 +21,7 @@
 #include "codec/jpeg_stream.h"
 
 enum { JPEG_RECORD_HEADER = 48, JPEG_MAX_SPACING = 255 };
-#define JPEG_RECORD_SHARE 0.012
+#define JPEG_RECORD_SHARE 0.015
 
 /* ---- for readers of files ---- */
 
