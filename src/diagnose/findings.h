@@ -32,7 +32,7 @@ struct shares {
     bool has_consumer, has_loaders, is_blind; /* blind: system calls could not be read */
     double loaders, loader_processes, loader_cores; /* how many; cores used by them */
     double wall_s;         /* of the window */
-    double work_cpu, work_delay, work_storage, work_network, work_fault, work_serial, work_idle; /* loaders' time, shares of it */
+    double work_cpu, work_delay, work_storage, work_network, work_fault, work_serial, work_idle; /* loaders' time, shares of it; serial: see shares.c */
     double gpu_ratio;      /* NAN: none */
     double tree_cores;     /* used by the whole tree */
 };

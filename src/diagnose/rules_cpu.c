@@ -15,12 +15,17 @@ static double cores_of(const struct findings *f)
     return f->w->sum.quota_cores > 0 ? fmin(cores, f->w->sum.quota_cores) : cores;
 }
 
-/* Cores that nobody uses: of the machine, or of the quota, whichever is tighter. */
+/* Cores that this program may use and does not. What others take now is said beside it: they may leave, the quota will not. */
 static double free_cores(const struct findings *f)
 {
-    const struct snapshot *s = &f->w->sum;
-    double machine = isnan(s->cpu_ratio) ? 0 : f->facts->machine_cores * (1 - s->cpu_ratio);
-    return fmax(0, fmin(machine, cores_of(f) - f->h->tree_cores));
+    return fmax(0, cores_of(f) - f->h->tree_cores);
+}
+
+static void say_others(struct findings *f)
+{
+    double others = f->facts->machine_cores * f->w->sum.cpu_ratio - f->h->tree_cores;
+    if (others > 0.3)
+        finding_say(f, "other programs use %.1f of %.0f cores; the predictions assume that they leave them", others, f->facts->machine_cores);
 }
 
 static void explain_quota(struct findings *f)
@@ -41,7 +46,7 @@ static void advise_workers(struct findings *f)
     if (h->loader_processes == 0 && h->loaders >= 1.5)
         return; /* threads: a lock may hold them */
     if (more >= 1)
-        finding_advise(f, finding_gain(f, (n + more) / n), "num_workers=%.0f (now %.0f): %.1f cores are idle", n + more, n, room);
+        finding_advise(f, finding_gain(f, (n + more) / n), "num_workers=%.0f (now %.0f): %.1f more cores may be used", n + more, n, room);
     if (h->work_delay > 0.25 && n > cores_of(f))
         finding_advise(f, finding_gain(f, 1 / (1 - 0.1 * h->work_delay)), "num_workers=%.0f (now %.0f): they wait for a core %.0f %% of the time",
                        cores_of(f), n, 100 * h->work_delay);
@@ -61,9 +66,10 @@ void explain_cpu(struct findings *f)
     } else {
         finding_say(f, "%.0f loaders use %.2f cores: %.0f %% of their time on the CPU, %.0f %% waiting for a core, %.0f %% for files", h->loaders,
                     h->loader_cores, 100 * h->work_cpu, 100 * h->work_delay, 100 * h->work_storage);
-        finding_say(f, "%.1f of %.0f cores are idle", free_cores(f), cores_of(f));
+        finding_say(f, "%.1f of the %.0f cores it may use are not used by it", free_cores(f), cores_of(f));
         advise_workers(f);
     }
+    say_others(f);
     if (f->facts->uses_fullbore > 0) {
         finding_advise(f, finding_gain(f, 2), "halve the CPU per sample: smaller images or uint8 batches (fullbore already decodes; now %.2f cores)",
                        h->loader_cores);
@@ -77,9 +83,10 @@ void explain_serial(struct findings *f)
 {
     const struct shares *h = f->h;
     double parallel = fmin(fmax(2, h->loaders), fmax(1, free_cores(f) + h->loader_cores));
-    finding_say(f, "%.0f loader threads, but one at a time: in %.0f %% of their busy time one ran while others waited for a lock", h->loaders,
+    finding_say(f, "%.0f loader threads do no more than one could: the others wait for a lock %.0f %% of the time", h->loaders,
                 100 * h->work_serial);
     finding_say(f, "together they use %.2f cores (Python's interpreter lock, HDF5's library lock, or one queue)", h->loader_cores);
+    say_others(f);
     finding_advise(f, finding_gain(f, parallel), "worker processes instead of threads: DataLoader(num_workers=%.0f) (now %.0f threads)", parallel,
                    h->loaders);
     finding_advise(f, finding_gain(f, parallel), "fullbore.Loader: native threads without that lock (now %.0f threads share it)", h->loaders);

@@ -44,7 +44,7 @@ static void split_consumer(const struct snapshot *s, struct shares *h)
     h->write = off[WAIT_WRITE] / all;
     h->unexplained = (off[WAIT_UNKNOWN] + off[WAIT_URING] + off[WAIT_CHILD] + (h->has_loaders ? 0 : off[WAIT_LOCK])) / all;
     h->pause = pause / all;
-    bool has_step = !isnan(h->gpu_ratio) || h->step > 0.03;
+    bool has_step = !isnan(h->gpu_ratio) || h->step > 0.01; /* imports and parsers do not sleep */
     if (!has_step) { /* loading and computing in one thread, no sign of where one ends: not ours to claim */
         h->ambiguous = h->own_loading;
         h->cpu += h->own_loading;
@@ -60,6 +60,18 @@ static void take_pause_out(struct shares *h)
         return;
     h->queue -= inside * h->queue / waits;
     h->unexplained -= inside * h->unexplained / waits;
+}
+
+/* Several threads that together do no more than one could, while the others wait for a lock: how much of the others' time that takes. A
+ * thread that waits for an interpreter's lock wakes up now and then to look, so its delay proves nothing. */
+static double serial_share(const struct snapshot *s, const struct shares *h)
+{
+    const struct role_figures *l = &s->role[ROLE_LOADER];
+    double wall = s->wall_s * 1e9;
+    double doing = l->cpu_ns + l->off_ns[WAIT_FILE] + l->off_ns[WAIT_NETWORK] + l->off_ns[WAIT_REMOTE_FILE] + l->off_ns[WAIT_FAULT];
+    if (h->loaders < 1.5 || doing > 1.25 * wall || l->active_ns < 0.4 * wall)
+        return 0;
+    return fmin(1, l->lock_ns / ((h->loaders - 1) * wall));
 }
 
 static void split_loaders(const struct snapshot *s, struct shares *h)
@@ -78,7 +90,7 @@ static void split_loaders(const struct snapshot *s, struct shares *h)
     h->work_storage = (l->off_ns[WAIT_FILE] + l->off_ns[WAIT_URING] * (s->read_bytes > 1e6 * s->wall_s)) / all;
     h->work_network = (l->off_ns[WAIT_NETWORK] + l->off_ns[WAIT_REMOTE_FILE]) / all;
     h->work_fault = l->off_ns[WAIT_FAULT] / all;
-    h->work_serial = l->active_ns > 0 ? l->serial_ns / l->active_ns : 0;
+    h->work_serial = serial_share(s, h);
     h->work_idle = 1 - h->work_cpu - h->work_delay - h->work_storage - h->work_network - h->work_fault;
 }
 

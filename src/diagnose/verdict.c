@@ -74,7 +74,7 @@ static int list_causes(const struct window *w, const struct shares *h, struct ca
     int n = 0;
     double busy = h->work_cpu + h->work_delay + h->work_storage + h->work_network + h->work_fault;
     double q = busy > 0 ? h->queue / busy : 0;
-    double serial = h->loaders >= 1.5 && h->work_serial > 0.5 ? h->queue : 0;
+    double serial = h->work_serial > 0.3 ? h->queue : 0;
     q = serial > 0 ? 0 : q;
     enum verdict_kind fault = memory_is_tight(w) ? VERDICT_MEMORY_THRASH : cause_of_storage(w, h);
     c[n++] = (struct cause){cause_of_storage(w, h), h->own_storage + q * h->work_storage};

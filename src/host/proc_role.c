@@ -11,7 +11,7 @@
 /* Bytes that a thread of the trainer must have read before it counts as a loader; imports in a thread stay below. */
 static const uint64_t loader_read_bytes = 128 << 10;
 
-static const struct process *parent_of(const struct tree *t, const struct process *p)
+static const struct process *parent_of(const struct proc_tree *t, const struct process *p)
 {
     for (int i = 0; i < t->processes; i++)
         if (t->process[i].pid == p->parent && !t->process[i].is_gone)
@@ -37,7 +37,7 @@ static bool is_shell(const struct process *p)
     return false;
 }
 
-static bool is_worker(const struct tree *t, const struct process *p)
+static bool is_worker(const struct proc_tree *t, const struct process *p)
 {
     if (p->threads && strncmp(p->thread[0].comm, "pt_data_worker", 14) == 0)
         return true;
@@ -57,7 +57,7 @@ static uint64_t cpu_of(const struct process *p)
     return sum;
 }
 
-static bool has_workers(const struct tree *t, const struct process *p)
+static bool has_workers(const struct proc_tree *t, const struct process *p)
 {
     for (int i = 0; i < t->processes; i++)
         if (t->process[i].kind == PROCESS_WORKER && t->process[i].parent == p->pid)
@@ -66,7 +66,7 @@ static bool has_workers(const struct tree *t, const struct process *p)
 }
 
 /* Trainers: parents of workers; else the busiest, and its siblings that run the same command (ranks). */
-static void find_trainers(struct tree *t)
+static void find_trainers(struct proc_tree *t)
 {
     struct process *busiest = NULL;
     bool has_sure = false;
@@ -118,7 +118,7 @@ static enum role role_in_worker(const struct process *p, const struct proc_threa
     return th->cpu_sum_ns * 10 > p->thread[0].cpu_sum_ns && th->cpu_sum_ns > 100000000u ? ROLE_LOADER : ROLE_OTHER;
 }
 
-void tree_assign_roles(struct tree *t)
+void proc_tree_assign_roles(struct proc_tree *t)
 {
     for (int i = 0; i < t->processes; i++) {
         struct process *p = &t->process[i];

@@ -164,8 +164,7 @@ static bool is_loading_wait(enum wait_kind k)
 }
 
 struct tick {
-    double wall_ns, compute_cpu_ns, loader_on_ns, loader_active_ns, loader_lock_ns, consumer_wait_ns, consumer_ns;
-    uint64_t loader_top_ns; /* CPU time of the busiest loader so far */
+    double wall_ns, compute_cpu_ns, loader_active_ns, consumer_wait_ns, consumer_ns;
 };
 
 static void gather(struct tick *g, const struct proc_thread *th)
@@ -174,9 +173,7 @@ static void gather(struct tick *g, const struct proc_thread *th)
     if (th->role == ROLE_COMPUTE)
         g->compute_cpu_ns += (double)th->cpu_tick_ns;
     if (th->role == ROLE_LOADER) {
-        g->loader_on_ns += on + (is_loading_wait(th->wait) ? off : 0);
         g->loader_active_ns += on + (double)th->delay_tick_ns + (is_loading_wait(th->wait) ? off : 0);
-        g->loader_lock_ns += th->wait == WAIT_LOCK && th->cpu_sum_ns * 10 > g->loader_top_ns ? off : 0;
     }
 }
 
@@ -190,6 +187,8 @@ static void add_up(struct sampler *s, struct tick *g, struct proc_thread *th)
     f->cpu_ns += (double)th->cpu_tick_ns;
     f->delay_ns += (double)th->delay_tick_ns;
     f->read_cpu_ns += th->read_now ? (double)th->cpu_tick_ns : 0;
+    if (th->is_blocked && kind == WAIT_LOCK && th->cpu_sum_ns * 10 > s->loader_top_ns)
+        f->lock_ns += (double)th->off_tick_ns; /* an idle helper waits for a lock all day */
     if (th->is_blocked)
         f->off_ns[kind] += (double)th->off_tick_ns;
     else
@@ -202,7 +201,7 @@ static void add_up(struct sampler *s, struct tick *g, struct proc_thread *th)
 
 static void follow_restart(struct sampler *s, const struct tick *g, uint64_t now_ns)
 {
-    const struct tree *t = &s->tree;
+    const struct proc_tree *t = &s->tree;
     bool is_waiting = g->consumer_wait_ns > 0.5 * g->consumer_ns;
     if (t->births != s->births_seen && s->restart != RESTART_FIRST)
         s->restart = RESTART_STARTING, s->has_waited = false, s->restart_ns = now_ns;
@@ -225,9 +224,9 @@ static void follow_restart(struct sampler *s, const struct tick *g, uint64_t now
 void sampler_tick(struct sampler *s, uint64_t now_ns)
 {
     uint64_t wall_ns = s->tick_ns && now_ns > s->tick_ns ? now_ns - s->tick_ns : 0;
-    struct tick g = {.wall_ns = (double)wall_ns, .loader_top_ns = s->loader_top_ns};
+    struct tick g = {.wall_ns = (double)wall_ns};
     s->tick_ns = now_ns;
-    struct tree *t = &s->tree;
+    struct proc_tree *t = &s->tree;
     for (int i = 0; i < t->processes; i++)
         for (int k = 0; k < t->process[i].threads; k++) {
             struct proc_thread *th = &t->process[i].thread[k];
@@ -244,16 +243,14 @@ void sampler_tick(struct sampler *s, uint64_t now_ns)
     struct role_figures *loader = &s->sum.role[ROLE_LOADER];
     double active = g.wall_ns > 0 ? g.loader_active_ns / g.wall_ns : 0;
     loader->active_ns += (active < 1 ? active : 1) * g.wall_ns;
-    if (active > 0.5 && g.loader_on_ns < 1.3 * g.wall_ns && g.loader_lock_ns > 0.6 * g.wall_ns)
-        loader->serial_ns += (active < 1 ? active : 1) * g.wall_ns; /* who waits for a lock wakes up to look, so delay proves nothing */
     follow_restart(s, &g, now_ns);
     s->sum.ticks++;
 }
 
 void sampler_discover(struct sampler *s, uint64_t now_ns)
 {
-    tree_update(&s->tree, now_ns);
-    tree_forget_gone(&s->tree);
+    proc_tree_update(&s->tree, now_ns);
+    proc_tree_forget_gone(&s->tree);
 }
 
 /* ---- the interval's end ---- */
@@ -265,6 +262,7 @@ static void split_rest(struct sampler *s)
         double known = 0;
         for (int k = 0; k < WAIT_KINDS; k++)
             known += f->off_ns[k];
+        f->lock_ns += known > 0 ? s->unsplit_ns[r] * f->lock_ns / known : 0;
         for (int k = 0; k < WAIT_KINDS && known > 0; k++)
             f->off_ns[k] += s->unsplit_ns[r] * f->off_ns[k] / known;
         if (known <= 0)
@@ -373,7 +371,7 @@ void sampler_take(struct sampler *s, uint64_t now_ns, struct snapshot *out)
 int sampler_open(struct sampler *s, const char *proc, const char *sys, pid_t root, struct fb_error *e)
 {
     memset(s, 0, sizeof(*s));
-    FB_TRY(tree_open(&s->tree, proc, root, e));
+    FB_TRY(proc_tree_open(&s->tree, proc, root, e));
     s->fds.proc = proc;
     mounts_read(&s->fds.mounts, proc, root, sys);
     return 0;
@@ -381,5 +379,5 @@ int sampler_open(struct sampler *s, const char *proc, const char *sys, pid_t roo
 
 void sampler_close(struct sampler *s)
 {
-    tree_close(&s->tree);
+    proc_tree_close(&s->tree);
 }

@@ -9,7 +9,7 @@
 enum restart { RESTART_FIRST, RESTART_NONE, RESTART_ENDING, RESTART_STARTING };
 
 struct sampler {
-    struct tree tree;
+    struct proc_tree tree;
     struct fd_table fds;
     struct snapshot sum;   /* of the interval so far */
     uint64_t tick_ns;      /* time of the last look */

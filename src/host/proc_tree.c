@@ -39,7 +39,7 @@ bool proc_parse_stat(const char *text, struct proc_stat *s)
     return true;
 }
 
-static bool read_stat(const struct tree *t, pid_t pid, struct proc_stat *s)
+static bool read_stat(const struct proc_tree *t, pid_t pid, struct proc_stat *s)
 {
     char path[PATH_MAX], text[1024];
     snprintf(path, sizeof(path), "%s/%d/stat", t->proc, (int)pid);
@@ -68,7 +68,7 @@ static bool grow(void **data, int *capacity, int count, size_t size, int most)
     return true;
 }
 
-static struct process *find_process(const struct tree *t, pid_t pid)
+static struct process *find_process(const struct proc_tree *t, pid_t pid)
 {
     for (int i = 0; i < t->processes; i++)
         if (t->process[i].pid == pid && !t->process[i].is_gone)
@@ -77,7 +77,7 @@ static struct process *find_process(const struct tree *t, pid_t pid)
 }
 
 /* Only what the command line says about multiprocessing is kept, and a checksum: arguments may hold secrets. */
-static void look_at_command(const struct tree *t, struct process *p)
+static void look_at_command(const struct proc_tree *t, struct process *p)
 {
     char path[PATH_MAX], text[4096];
     struct stat s;
@@ -96,7 +96,7 @@ static void look_at_command(const struct tree *t, struct process *p)
     explicit_bzero(text, sizeof(text));
 }
 
-static struct process *add_process(struct tree *t, pid_t pid, const struct proc_stat *s, uint64_t now_ns)
+static struct process *add_process(struct proc_tree *t, pid_t pid, const struct proc_stat *s, uint64_t now_ns)
 {
     if (!grow((void **)&t->process, &t->capacity, t->processes, sizeof(*t->process), TREE_PROCESSES_MOST)) {
         t->is_cut = true;
@@ -115,7 +115,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* A number that was foreign and vanished may come back as ours: only those of the last scan count. */
-static bool was_foreign(const struct tree *t, pid_t pid, int known)
+static bool was_foreign(const struct proc_tree *t, pid_t pid, int known)
 {
     return known && bsearch(&pid, t->foreign, (size_t)known, sizeof(pid_t), by_number);
 }
@@ -128,43 +128,54 @@ static bool add_foreign(pid_t **list, int *count, int *capacity, pid_t pid)
     return true;
 }
 
-static bool is_ours(const struct tree *t, const struct proc_stat *s, pid_t pid)
+static bool is_ours(const struct proc_tree *t, const struct proc_stat *s, pid_t pid)
 {
     return pid == t->root || find_process(t, s->parent) || (t->adopts && s->parent == getpid());
 }
 
-/* One pass over /proc; true: something new was found (its children may have been passed already). */
-static bool scan_once(struct tree *t, uint64_t now_ns)
+struct pid_list {
+    pid_t *pid;
+    int count, capacity;
+};
+
+/* One pass over /proc; true: something new was found (its children may have been passed already). Those not ours go into `foreign`. */
+static bool scan_once(struct proc_tree *t, uint64_t now_ns, struct pid_list *foreign)
 {
     DIR *d = opendir(t->proc);
     pid_t self = getpid();
+    bool is_new = false;
+    foreign->count = 0;
     if (!d)
         return false;
-    pid_t *foreign = NULL;
-    int foreigns = 0, capacity = 0;
-    bool is_new = false;
     for (struct dirent *entry; (entry = readdir(d));) {
         pid_t pid = parse_pid(entry->d_name);
         if (!pid || pid == self || find_process(t, pid))
             continue;
         struct proc_stat s;
         if (was_foreign(t, pid, t->foreigns)) {
-            add_foreign(&foreign, &foreigns, &capacity, pid);
+            add_foreign(&foreign->pid, &foreign->count, &foreign->capacity, pid);
         } else if (read_stat(t, pid, &s)) {
             if (is_ours(t, &s, pid) && s.state != 'Z' && s.state != 'X')
                 is_new |= add_process(t, pid, &s, now_ns) != NULL;
             else
-                add_foreign(&foreign, &foreigns, &capacity, pid);
+                add_foreign(&foreign->pid, &foreign->count, &foreign->capacity, pid);
         }
     }
     closedir(d);
-    if (foreigns) /* an empty list is NULL, which qsort may not see */
-        qsort(foreign, (size_t)foreigns, sizeof(pid_t), by_number);
-    free(t->foreign);
-    t->foreign = foreign;
-    t->foreigns = foreigns;
-    t->foreign_capacity = capacity;
     return is_new;
+}
+
+/* Numbers wrap around, so a child may be listed before its parent: as long as something new is found, newcomers are looked at again. */
+static void scan(struct proc_tree *t, uint64_t now_ns)
+{
+    struct pid_list foreign = {0};
+    for (int pass = 0; pass < 8 && scan_once(t, now_ns, &foreign); pass++)
+        ;
+    if (foreign.count) /* an empty list is NULL, which qsort may not see */
+        qsort(foreign.pid, (size_t)foreign.count, sizeof(pid_t), by_number);
+    free(t->foreign);
+    t->foreign = foreign.pid;
+    t->foreigns = foreign.count;
 }
 
 /* ---- threads ---- */
@@ -179,14 +190,14 @@ static void close_thread(struct proc_thread *th)
     }
 }
 
-static int open_in(const struct tree *t, const struct process *p, pid_t tid, const char *name)
+static int open_in(const struct proc_tree *t, const struct process *p, pid_t tid, const char *name)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%d/task/%d/%s", t->proc, (int)p->pid, (int)tid, name);
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static void read_comm(const struct tree *t, const struct process *p, struct proc_thread *th)
+static void read_comm(const struct proc_tree *t, const struct process *p, struct proc_thread *th)
 {
     char path[PATH_MAX], text[32];
     snprintf(path, sizeof(path), "%s/%d/task/%d/comm", t->proc, (int)p->pid, (int)th->tid);
@@ -196,7 +207,7 @@ static void read_comm(const struct tree *t, const struct process *p, struct proc
     snprintf(th->comm, sizeof(th->comm), "%.15s", text);
 }
 
-static void add_thread(struct tree *t, struct process *p, pid_t tid, uint64_t now_ns)
+static void add_thread(struct proc_tree *t, struct process *p, pid_t tid, uint64_t now_ns)
 {
     if (t->threads >= TREE_THREADS_MOST ||
         !grow((void **)&p->thread, &p->capacity, p->threads, sizeof(*p->thread), TREE_THREADS_MOST)) {
@@ -220,7 +231,7 @@ static struct proc_thread *find_thread(struct process *p, pid_t tid)
     return NULL;
 }
 
-static void list_threads(struct tree *t, struct process *p, uint64_t now_ns)
+static void list_threads(struct proc_tree *t, struct process *p, uint64_t now_ns)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%d/task", t->proc, (int)p->pid);
@@ -243,7 +254,7 @@ static void list_threads(struct tree *t, struct process *p, uint64_t now_ns)
 }
 
 /* The link count of task/ tells how many threads there are, so an unchanged process costs one stat. */
-static void update_threads(struct tree *t, struct process *p, uint64_t now_ns)
+static void update_threads(struct proc_tree *t, struct process *p, uint64_t now_ns)
 {
     char path[PATH_MAX];
     struct stat s;
@@ -270,7 +281,7 @@ static void update_threads(struct tree *t, struct process *p, uint64_t now_ns)
 
 /* ---- life ---- */
 
-static void check_alive(struct tree *t, struct process *p)
+static void check_alive(struct proc_tree *t, struct process *p)
 {
     struct proc_stat s;
     if (!read_stat(t, p->pid, &s) || s.start_ticks != p->start_ticks || s.state == 'Z' || s.state == 'X')
@@ -279,7 +290,7 @@ static void check_alive(struct tree *t, struct process *p)
         p->parent = s.parent;
 }
 
-static void count_workers(struct tree *t)
+static void count_workers(struct proc_tree *t)
 {
     for (int i = 0; i < t->processes; i++) {
         struct process *p = &t->process[i];
@@ -290,13 +301,12 @@ static void count_workers(struct tree *t)
     }
 }
 
-void tree_update(struct tree *t, uint64_t now_ns)
+void proc_tree_update(struct proc_tree *t, uint64_t now_ns)
 {
     for (int i = 0; i < t->processes; i++)
         if (!t->process[i].is_gone)
             check_alive(t, &t->process[i]);
-    for (int pass = 0; pass < 8 && scan_once(t, now_ns); pass++)
-        ;
+    scan(t, now_ns);
     for (int i = 0; i < t->processes; i++) {
         struct process *p = &t->process[i];
         if (p->is_gone)
@@ -305,11 +315,11 @@ void tree_update(struct tree *t, uint64_t now_ns)
             look_at_command(t, p); /* fork first, exec later */
         update_threads(t, p, now_ns);
     }
-    tree_assign_roles(t);
+    proc_tree_assign_roles(t);
     count_workers(t);
 }
 
-static void forget_threads(struct tree *t, struct process *p)
+static void forget_threads(struct proc_tree *t, struct process *p)
 {
     int kept = 0;
     for (int i = 0; i < p->threads; i++) {
@@ -323,7 +333,7 @@ static void forget_threads(struct tree *t, struct process *p)
     p->threads = kept;
 }
 
-void tree_forget_gone(struct tree *t)
+void proc_tree_forget_gone(struct proc_tree *t)
 {
     int kept = 0;
     for (int i = 0; i < t->processes; i++) {
@@ -339,9 +349,9 @@ void tree_forget_gone(struct tree *t)
     t->processes = kept;
 }
 
-int tree_open(struct tree *t, const char *proc, pid_t root, struct fb_error *e)
+int proc_tree_open(struct proc_tree *t, const char *proc, pid_t root, struct fb_error *e)
 {
-    *t = (struct tree){.proc = proc, .root = root};
+    *t = (struct proc_tree){.proc = proc, .root = root};
     struct proc_stat s;
     if (!read_stat(t, root, &s)) {
         error_set(e, FB_E_NOT_FOUND, "watch", "there is no process %d that this user can see", (int)root);
@@ -353,17 +363,17 @@ int tree_open(struct tree *t, const char *proc, pid_t root, struct fb_error *e)
     return 0;
 }
 
-void tree_close(struct tree *t)
+void proc_tree_close(struct proc_tree *t)
 {
     for (int i = 0; i < t->processes; i++)
         t->process[i].is_gone = true;
-    tree_forget_gone(t);
+    proc_tree_forget_gone(t);
     free(t->process);
     free(t->foreign);
-    *t = (struct tree){0};
+    *t = (struct proc_tree){0};
 }
 
-bool tree_is_empty(const struct tree *t)
+bool proc_tree_is_empty(const struct proc_tree *t)
 {
     for (int i = 0; i < t->processes; i++)
         if (!t->process[i].is_gone)

@@ -53,28 +53,28 @@ struct process {
 
 enum { TREE_PROCESSES_MOST = 4096, TREE_THREADS_MOST = 16384 };
 
-struct tree {
+struct proc_tree {
     const char *proc;    /* "/proc" */
     pid_t root;
     bool adopts;         /* orphans become our children (the watcher is a subreaper) */
     struct process *process;
     int processes, capacity;
     pid_t *foreign;      /* numbers that are not ours, sorted */
-    int foreigns, foreign_capacity;
+    int foreigns;
     int threads;         /* alive */
     uint64_t births, deaths; /* of workers */
     bool is_cut;         /* more than fits */
 };
 
-int tree_open(struct tree *t, const char *proc, pid_t root, struct fb_error *e);
+int proc_tree_open(struct proc_tree *t, const char *proc, pid_t root, struct fb_error *e);
 /* Looks for new and gone processes and threads, and gives roles. */
-void tree_update(struct tree *t, uint64_t now_ns);
+void proc_tree_update(struct proc_tree *t, uint64_t now_ns);
 /* Roles from what is known; pure. */
-void tree_assign_roles(struct tree *t);
+void proc_tree_assign_roles(struct proc_tree *t);
 /* Drops what is gone; after its last figures were taken. */
-void tree_forget_gone(struct tree *t);
-void tree_close(struct tree *t);
-bool tree_is_empty(const struct tree *t);
+void proc_tree_forget_gone(struct proc_tree *t);
+void proc_tree_close(struct proc_tree *t);
+bool proc_tree_is_empty(const struct proc_tree *t);
 
 /* The fields of /proc/PID/stat; the name in brackets may hold anything, so the last bracket counts. */
 struct proc_stat {

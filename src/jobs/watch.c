@@ -149,6 +149,8 @@ static void take_snapshot(struct watch *w, uint64_t now)
     if (w->series.count <= 4)
         look_at_name(w); /* a launcher may become another program */
     note_losses(w);
+    if (w->recording && w->series.count == 4)
+        recording_note(w->recording, &w->facts);
     if (w->recording)
         recording_add(w->recording, &s);
     if (w->line_is_on)

@@ -64,6 +64,11 @@ void recording_add(struct recording_writer *w, const struct snapshot *s)
     write_block(w, BLOCK_SNAPSHOT, s, sizeof(*s));
 }
 
+void recording_note(struct recording_writer *w, const struct run_facts *facts)
+{
+    write_block(w, BLOCK_FACTS, facts, sizeof(*facts));
+}
+
 int recording_close(struct recording_writer *w, const struct run_facts *facts, struct fb_error *e)
 {
     write_block(w, BLOCK_FACTS, facts, sizeof(*facts));
@@ -105,8 +110,8 @@ static void end_texts(struct run_facts *f)
 
 static int take_block(struct recording *r, const struct block_head *h, const void *payload)
 {
-    if (h->kind == BLOCK_FACTS && h->bytes == sizeof(r->facts)) {
-        memcpy(&r->facts, payload, sizeof(r->facts));
+    if (h->kind == BLOCK_FACTS && h->bytes <= sizeof(r->facts)) {
+        memcpy(&r->facts, payload, h->bytes);
         end_texts(&r->facts);
     } else if (h->kind == BLOCK_SNAPSHOT && h->bytes == sizeof(struct snapshot)) {
         struct snapshot s;

@@ -3,7 +3,8 @@
  *
  *     file   = "FBR1" u32 version  block*
  *     block  = u32 kind  u32 bytes  u64 xxh3 of the payload  payload
- *     kinds    1 facts (struct run_facts as text lines), 2 snapshot (a row of doubles); others are skipped
+ *     kinds    1 facts (struct run_facts; the last one counts, later versions only append to it), 2 snapshot (a row of doubles); others are
+ *              skipped
  *
  * All numbers are little-endian.
  */
@@ -16,7 +17,9 @@
 struct recording_writer;
 int recording_create(struct recording_writer **w, const char *path, struct fb_error *e);
 void recording_add(struct recording_writer *w, const struct snapshot *s); /* an error is kept for close */
-/* Writes the facts (known only at the end; a run that was killed has none) and closes. */
+/* What is known so far; a run that is killed later keeps it. */
+void recording_note(struct recording_writer *w, const struct run_facts *facts);
+/* Writes the facts once more and closes. */
 int recording_close(struct recording_writer *w, const struct run_facts *facts, struct fb_error *e);
 
 struct recording {

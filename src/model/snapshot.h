@@ -47,7 +47,7 @@ struct role_figures {
     double delay_ns;   /* wanted a core and got none */
     double off_ns[WAIT_KINDS];
     double read_cpu_ns; /* of cpu_ns: in samples in which the thread had read file data */
-    double serial_ns;  /* time in which exactly one thread of the role was active and another waited for a lock */
+    double lock_ns;    /* of off_ns[WAIT_LOCK]: by threads that do a share of the role's work */
     double active_ns;  /* time in which at least one thread of the role ran or waited for storage or network */
 };
 

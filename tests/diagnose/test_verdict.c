@@ -1,0 +1,382 @@
+/* From made-up snapshots to a verdict: what the rules promise. Times are shares of a second per second of wall time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagnose/verdict.h"
+
+static const struct run_facts facts = {.program = "python", .script = "train.py", .machine_cores = 8, .exit_code = NAN};
+
+/* A row of one second in which nothing is known and nothing happened. */
+static struct snapshot empty_row(double at_s)
+{
+    struct snapshot s;
+    for (size_t i = 0; i < sizeof(s) / sizeof(double); i++)
+        ((double *)&s)[i] = NAN;
+    memset(s.role, 0, sizeof(s.role));
+    s.at_s = at_s, s.wall_s = 1, s.ticks = 20, s.calls_known = 1, s.cores = 8, s.cpu_ratio = 0.2, s.code_bytes = 1e8, s.rss_bytes = 1e9;
+    s.startup_ns = s.pause_ns = s.loader_births = s.loader_deaths = 0;
+    s.read_chars = s.read_calls = s.read_bytes = s.write_bytes = s.major_faults = s.minor_faults = 0;
+    s.file_kind = FILE_SSD, s.memory_total_bytes = 64e9, s.memory_used_bytes = 8e9;
+    return s;
+}
+
+static void spend(struct role_figures *f, double cpu, enum wait_kind a, double share_a, enum wait_kind b, double share_b, double threads)
+{
+    f->threads = threads;
+    f->wall_ns = threads * 1e9;
+    f->cpu_ns = cpu * threads * 1e9;
+    f->off_ns[a] += share_a * threads * 1e9;
+    f->off_ns[b] += share_b * threads * 1e9;
+    f->active_ns = fmin(1, cpu * threads) * 1e9;
+}
+
+/* The consumer waits `starved` of the time at a pipe and else sleeps in its step; workers do what `cpu` and `kind` say. */
+static struct snapshot loader_row(double at_s, double starved, double cpu, enum wait_kind kind, double workers)
+{
+    struct snapshot s = empty_row(at_s);
+    spend(&s.role[ROLE_CONSUMER], 0.02, WAIT_PIPE, starved, WAIT_SLEEP, 0.98 - starved, 1);
+    spend(&s.role[ROLE_LOADER], cpu, kind, 0.98 - cpu, WAIT_PIPE, 0.02, workers);
+    s.role[ROLE_LOADER].processes = workers;
+    s.role[ROLE_CONSUMER].processes = 1;
+    return s;
+}
+
+static struct series ten(struct snapshot row)
+{
+    struct series s = {0};
+    for (int i = 0; i < 10; i++) {
+        row.at_s = i + 1;
+        assert_int_equal(series_add(&s, &row), 0);
+    }
+    return s;
+}
+
+static struct verdict judge(struct snapshot row)
+{
+    struct series s = ten(row);
+    struct verdict v;
+    diagnose(&s, &facts, &v);
+    series_free(&s);
+    return v;
+}
+
+static void assert_kind(const struct verdict *v, enum verdict_kind kind)
+{
+    if (v->kind != kind)
+        fail_msg("the verdict is '%s' and should be '%s' (%s)", verdict_name(v->kind), verdict_name(kind), v->evidences ? v->evidence[0] : "");
+}
+
+static void near(double value, double wanted)
+{
+    if (!(fabs(value - wanted) < 0.03 * fmax(1, fabs(wanted))))
+        fail_msg("%g is not near %g", value, wanted);
+}
+
+static void busy_workers_are_a_matter_of_cpu_and_more_of_them_help(void **state)
+{
+    (void)state;
+    struct verdict v = judge(loader_row(0, 0.6, 0.96, WAIT_FILE, 2));
+    assert_kind(&v, VERDICT_CPU);
+    near(v.starved_ratio, 0.6);
+    near(v.gain_bound, 2.5);
+    assert_true(v.remedies > 0);
+    assert_non_null(strstr(v.remedy[0].change, "(now 2)"));
+    near(v.remedy[0].predicted_gain, 2.5);
+}
+
+static void workers_that_wait_for_small_reads_are_disk_latency(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.75, 0.05, WAIT_FILE, 2);
+    row.disk_reads = 150, row.disk_read_bytes = 150 * 12e3, row.disk_read_s = 1.5, row.disk_queue_s = 1.5, row.disk_busy_s = 1;
+    row.read_bytes = 150 * 12e3;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_DISK_LATENCY);
+    near(v.gain_bound, 4);
+}
+
+static void large_reads_at_the_limit_of_the_group_are_disk_bandwidth(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.9, 0.05, WAIT_FILE, 2);
+    row.read_bytes = 24e6, row.disk_cap_bytes = 25e6;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_DISK_BANDWIDTH);
+    row.disk_cap_bytes = NAN, row.read_bytes = 400e6, row.disk_reads = 800, row.disk_read_bytes = 400e6, row.disk_read_s = 8, row.disk_queue_s = 8;
+    v = judge(row);
+    assert_kind(&v, VERDICT_DISK_BANDWIDTH);
+}
+
+static void a_disk_that_is_always_busy_is_no_evidence_by_itself(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.01, 0.3, WAIT_PIPE, 2);
+    row.disk_busy_s = 1, row.disk_reads = 100, row.disk_read_bytes = 1e6, row.disk_read_s = 1, row.disk_queue_s = 1, row.psi_io = 0.9;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_COMPUTE);
+    assert_int_equal(v.remedies, 0);
+    near(v.gain_bound, 1);
+}
+
+static void an_idle_io_uring_thread_accuses_nobody(void **state)
+{
+    (void)state;
+    struct snapshot row = empty_row(0);
+    spend(&row.role[ROLE_CONSUMER], 0.97, WAIT_SLEEP, 0.03, WAIT_SLEEP, 0, 1);
+    spend(&row.role[ROLE_COMPUTE], 0, WAIT_URING, 1, WAIT_SLEEP, 0, 1);
+    row.psi_io = 0.99;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_COMPUTE);
+}
+
+static void a_quota_that_stops_the_program_is_named(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.7, 0.24, WAIT_PIPE, 2);
+    row.role[ROLE_LOADER].delay_ns = 1e9;
+    row.quota_cores = 0.5, row.throttled_s = 0.5;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_CPU_QUOTA);
+    row.throttled_s = 0;
+    v = judge(row);
+    assert_kind(&v, VERDICT_CPU);
+}
+
+static void sockets_and_remote_files_are_network(void **state)
+{
+    (void)state;
+    struct verdict v = judge(loader_row(0, 0.9, 0.02, WAIT_NETWORK, 2));
+    assert_kind(&v, VERDICT_NETWORK_LATENCY);
+    v = judge(loader_row(0, 0.9, 0.02, WAIT_REMOTE_FILE, 2));
+    assert_kind(&v, VERDICT_NETWORK_LATENCY);
+    struct snapshot row = loader_row(0, 0.9, 0.02, WAIT_NETWORK, 2);
+    row.net_in_bytes = 110e6, row.net_cap_bytes = 125e6;
+    v = judge(row);
+    assert_kind(&v, VERDICT_NETWORK_BANDWIDTH);
+}
+
+static void page_faults_are_thrash_only_when_memory_is_tight(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.8, 0.05, WAIT_FAULT, 2);
+    row.major_faults = 500;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_DISK_LATENCY);
+    row.memory_limit_bytes = 1e9, row.memory_group_bytes = 0.99e9, row.refaults = 5000;
+    v = judge(row);
+    assert_kind(&v, VERDICT_MEMORY_THRASH);
+}
+
+static void threads_that_take_turns_are_a_serial_section(void **state)
+{
+    (void)state;
+    struct snapshot row = empty_row(0);
+    spend(&row.role[ROLE_CONSUMER], 0.02, WAIT_LOCK, 0.6, WAIT_SLEEP, 0.38, 1);
+    spend(&row.role[ROLE_LOADER], 0.25, WAIT_LOCK, 0.75, WAIT_PIPE, 0, 4);
+    row.role[ROLE_LOADER].lock_ns = row.role[ROLE_LOADER].off_ns[WAIT_LOCK];
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_SERIAL);
+    row.role[ROLE_LOADER].lock_ns = 0; /* only idle helpers waited */
+    v = judge(row);
+    assert_kind(&v, VERDICT_CPU);
+}
+
+static void restarts_of_workers_are_a_pause(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.5, 0.05, WAIT_PIPE, 2);
+    row.pause_ns = 0.5e9, row.loader_births = 1;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_PAUSE);
+    assert_non_null(strstr(v.remedy[0].change, "persistent_workers=True"));
+    near(v.remedy[0].predicted_gain, 2);
+}
+
+static void the_accelerators_figures_come_first(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.6, 0.9, WAIT_FILE, 2);
+    row.gpu_ratio = 0.97, row.gpu_low_ratio = 0.95, row.gpu_high_ratio = 1;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_COMPUTE); /* the consumer waits for the device, whatever lock it sits in */
+    row.gpu_ratio = 0.28, row.gpu_low_ratio = 0, row.gpu_high_ratio = 1;
+    v = judge(row);
+    assert_kind(&v, VERDICT_CPU);
+    assert_true(v.has_swings);
+    near(v.gpu_p50, 0.28);
+}
+
+static void a_busy_host_with_an_idle_device_is_host_bound_and_a_full_link_is_transfer(void **state)
+{
+    (void)state;
+    struct snapshot row = empty_row(0);
+    spend(&row.role[ROLE_CONSUMER], 0.97, WAIT_SLEEP, 0.03, WAIT_SLEEP, 0, 1);
+    row.gpu_ratio = 0.12, row.gpu_low_ratio = 0.1, row.gpu_high_ratio = 0.15;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_HOST);
+    row.pcie_in_bytes = 25e9, row.pcie_cap_bytes = 31.5e9;
+    v = judge(row);
+    assert_kind(&v, VERDICT_TRANSFER);
+}
+
+static void without_figures_of_a_device_nothing_is_said_about_it(void **state)
+{
+    (void)state;
+    struct verdict v = judge(loader_row(0, 0.6, 0.96, WAIT_FILE, 2));
+    assert_true(isnan(v.gpu_p50));
+    for (int i = 0; i < v.evidences; i++)
+        assert_null(strstr(v.evidence[i], "accelerator"));
+}
+
+static void system_calls_that_cannot_be_read_make_it_unknown(void **state)
+{
+    (void)state;
+    struct snapshot row = empty_row(0);
+    spend(&row.role[ROLE_CONSUMER], 0.1, WAIT_UNKNOWN, 0.9, WAIT_SLEEP, 0, 1);
+    row.calls_known = 0;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_UNKNOWN);
+    assert_true(isnan(v.starved_ratio) && isnan(v.gain_bound));
+}
+
+static void reading_and_computing_in_one_thread_is_not_judged_without_a_sign_of_a_step(void **state)
+{
+    (void)state;
+    struct snapshot row = empty_row(0);
+    spend(&row.role[ROLE_CONSUMER], 1, WAIT_SLEEP, 0, WAIT_SLEEP, 0, 1);
+    row.role[ROLE_CONSUMER].read_cpu_ns = 1e9;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_UNKNOWN);
+    memset(&row.role[ROLE_CONSUMER], 0, sizeof(row.role[ROLE_CONSUMER]));
+    spend(&row.role[ROLE_CONSUMER], 0.6, WAIT_SLEEP, 0.4, WAIT_SLEEP, 0, 1);
+    row.role[ROLE_CONSUMER].read_cpu_ns = 0.6e9;
+    v = judge(row);
+    assert_kind(&v, VERDICT_CPU);
+    near(v.starved_ratio, 0.6);
+}
+
+static void warm_up_is_left_out(void **state)
+{
+    (void)state;
+    struct series s = {0};
+    struct verdict v;
+    for (int i = 0; i < 20; i++) {
+        struct snapshot row = i < 8 ? empty_row(i + 1) : loader_row(i + 1, 0.02, 0.3, WAIT_PIPE, 2);
+        if (i < 8) { /* imports: reads and computes, libraries still come */
+            spend(&row.role[ROLE_CONSUMER], 0.5, WAIT_FILE, 0.5, WAIT_SLEEP, 0, 1);
+            row.code_bytes = 1e7 * i;
+        }
+        assert_int_equal(series_add(&s, &row), 0);
+    }
+    diagnose(&s, &facts, &v);
+    assert_kind(&v, VERDICT_COMPUTE);
+    assert_true(v.warmup_s >= 8);
+    series_free(&s);
+}
+
+static void a_run_that_never_got_going_is_start_up(void **state)
+{
+    (void)state;
+    struct series s = {0};
+    struct verdict v;
+    diagnose(&s, &facts, &v);
+    assert_kind(&v, VERDICT_STARTUP);
+    struct snapshot row = loader_row(1, 0.9, 0.1, WAIT_FILE, 2);
+    row.startup_ns = 1e9;
+    for (int i = 0; i < 5; i++)
+        series_add(&s, &row);
+    diagnose(&s, &facts, &v);
+    assert_kind(&v, VERDICT_STARTUP);
+    series_free(&s);
+}
+
+static void remedies_are_ranked_and_never_promise_more_than_the_bound(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.3, 0.05, WAIT_FILE, 2);
+    row.disk_reads = 150, row.disk_read_bytes = 150 * 12e3, row.disk_read_s = 1, row.disk_queue_s = 1;
+    struct verdict v = judge(row);
+    assert_true(v.remedies >= 2);
+    for (int i = 0; i < v.remedies; i++)
+        assert_true(isnan(v.remedy[i].predicted_gain) || v.remedy[i].predicted_gain <= v.gain_bound + 1e-9);
+    for (int i = 1; i < v.remedies; i++)
+        assert_true(!(v.remedy[i].predicted_gain > v.remedy[i - 1].predicted_gain));
+}
+
+static void bands_are_those_of_the_analyser_people_know(void **state)
+{
+    (void)state;
+    assert_string_equal(verdict_band(0.049), "none");
+    assert_string_equal(verdict_band(0.05), "moderate");
+    assert_string_equal(verdict_band(0.2), "high");
+}
+
+static void a_series_never_grows_beyond_its_size_and_keeps_its_sums(void **state)
+{
+    (void)state;
+    struct series s = {0};
+    double cpu = 0, wall = 0;
+    for (int i = 0; i < 3 * SERIES_MOST; i++) {
+        struct snapshot row = loader_row(i + 1, 0.5, 0.5, WAIT_FILE, 2);
+        assert_int_equal(series_add(&s, &row), 0);
+    }
+    assert_true(s.count <= SERIES_MOST);
+    for (int i = 0; i < s.count; i++)
+        cpu += s.row[i].role[ROLE_LOADER].cpu_ns, wall += s.row[i].wall_s;
+    near(cpu / 1e9 / wall, 1);
+    near(wall / (3.0 * SERIES_MOST), 1);
+    series_free(&s);
+}
+
+static void the_json_has_its_keys_and_null_for_what_is_unknown(void **state)
+{
+    (void)state;
+    struct series s = ten(loader_row(0, 0.6, 0.96, WAIT_FILE, 2));
+    struct verdict v;
+    struct text t = {.limit = 1 << 20};
+    diagnose(&s, &facts, &v);
+    verdict_json(&v, &facts, &s, &t);
+    static const char *const keys[] = {"\"verdict\":\"data-bound: cpu\"", "\"starved_ratio\":", "\"gain_bound\":", "\"evidence\":[", "\"remedies\":[{\"change\":",
+                                       "\"predicted_gain\":", "\"series\":{", "\"gpu_ratio_p50\":null", "\"script\":\"train.py\""};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+        if (!strstr(t.data, keys[i]))
+            fail_msg("%s is missing in %s", keys[i], t.data);
+    assert_null(strstr(t.data, "nan"));
+    text_free(&t);
+    series_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(busy_workers_are_a_matter_of_cpu_and_more_of_them_help),
+        cmocka_unit_test(workers_that_wait_for_small_reads_are_disk_latency),
+        cmocka_unit_test(large_reads_at_the_limit_of_the_group_are_disk_bandwidth),
+        cmocka_unit_test(a_disk_that_is_always_busy_is_no_evidence_by_itself),
+        cmocka_unit_test(an_idle_io_uring_thread_accuses_nobody),
+        cmocka_unit_test(a_quota_that_stops_the_program_is_named),
+        cmocka_unit_test(sockets_and_remote_files_are_network),
+        cmocka_unit_test(page_faults_are_thrash_only_when_memory_is_tight),
+        cmocka_unit_test(threads_that_take_turns_are_a_serial_section),
+        cmocka_unit_test(restarts_of_workers_are_a_pause),
+        cmocka_unit_test(the_accelerators_figures_come_first),
+        cmocka_unit_test(a_busy_host_with_an_idle_device_is_host_bound_and_a_full_link_is_transfer),
+        cmocka_unit_test(without_figures_of_a_device_nothing_is_said_about_it),
+        cmocka_unit_test(system_calls_that_cannot_be_read_make_it_unknown),
+        cmocka_unit_test(reading_and_computing_in_one_thread_is_not_judged_without_a_sign_of_a_step),
+        cmocka_unit_test(warm_up_is_left_out),
+        cmocka_unit_test(a_run_that_never_got_going_is_start_up),
+        cmocka_unit_test(remedies_are_ranked_and_never_promise_more_than_the_bound),
+        cmocka_unit_test(bands_are_those_of_the_analyser_people_know),
+        cmocka_unit_test(a_series_never_grows_beyond_its_size_and_keeps_its_sums),
+        cmocka_unit_test(the_json_has_its_keys_and_null_for_what_is_unknown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,30 @@
+"""Every program of the zoo once; FB_SOAK=1: twenty times."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+COMMAND = os.environ.get("FULLBORE_COMMAND", str(HERE.parents[1] / ".venv/bin/fullbore"))
+
+spec = importlib.util.spec_from_file_location("run_zoo", HERE / "run_zoo.py")
+assert spec and spec.loader
+run_zoo = importlib.util.module_from_spec(spec)
+sys.modules["run_zoo"] = run_zoo
+spec.loader.exec_module(run_zoo)
+
+
+@pytest.mark.parametrize("name", [p.name for p in run_zoo.PROGRAMS])
+def test_the_verdict_is_right(name: str) -> None:
+    pytest.importorskip("torch")
+    runs = "20" if os.environ.get("FB_SOAK") else "1"
+    done = subprocess.run([sys.executable, str(HERE / "run_zoo.py"), "--only", name, "--runs", runs, "--seconds", "5", "--command", COMMAND, "--show"],
+                          capture_output=True, text=True, timeout=3600)
+    print(done.stdout)
+    if "skipped: " in done.stdout:
+        pytest.skip(done.stdout.split("skipped: ", 1)[1].splitlines()[0])
+    assert done.returncode == 0, done.stdout + done.stderr
