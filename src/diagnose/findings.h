@@ -66,7 +66,7 @@ enum verdict_kind cause_of_network(const struct window *w, const struct shares *
 void explain_network(struct findings *f);
 enum verdict_kind cause_of_cpu(const struct window *w, const struct shares *h);
 void explain_cpu(struct findings *f);
-bool memory_is_tight(const struct window *w);
+bool memory_is_tight(const struct snapshot *s);
 void explain_memory(struct findings *f);
 void explain_serial(struct findings *f);
 void explain_pause(struct findings *f);

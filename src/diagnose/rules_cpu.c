@@ -47,9 +47,9 @@ static void advise_workers(struct findings *f)
         return; /* threads: a lock may hold them */
     if (more >= 1)
         finding_advise(f, finding_gain(f, (n + more) / n), "num_workers=%.0f (now %.0f): %.1f more cores may be used", n + more, n, room);
-    if (h->work_delay > 0.25 && n > cores_of(f))
+    if (h->work_delay > 0.25 && n > ceil(cores_of(f)))
         finding_advise(f, finding_gain(f, 1 / (1 - 0.1 * h->work_delay)), "num_workers=%.0f (now %.0f): they wait for a core %.0f %% of the time",
-                       cores_of(f), n, 100 * h->work_delay);
+                       ceil(cores_of(f)), n, 100 * h->work_delay);
 }
 
 void explain_cpu(struct findings *f)
@@ -66,7 +66,7 @@ void explain_cpu(struct findings *f)
     } else {
         finding_say(f, "%.0f loaders use %.2f cores: %.0f %% of their time on the CPU, %.0f %% waiting for a core, %.0f %% for files", h->loaders,
                     h->loader_cores, 100 * h->work_cpu, 100 * h->work_delay, 100 * h->work_storage);
-        finding_say(f, "%.1f of the %.0f cores it may use are not used by it", free_cores(f), cores_of(f));
+        finding_say(f, "%.1f of the %.3g cores it may use are not used by it", free_cores(f), cores_of(f));
         advise_workers(f);
     }
     say_others(f);

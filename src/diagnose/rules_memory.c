@@ -2,9 +2,8 @@
 #include "diagnose/findings.h"
 
 /* PSI memory is not inflated by idle rings, unlike PSI io. */
-bool memory_is_tight(const struct window *w)
+bool memory_is_tight(const struct snapshot *s)
 {
-    const struct snapshot *s = &w->sum;
     bool group_full = s->memory_group_bytes > 0.93 * s->memory_limit_bytes;
     bool machine_full = s->memory_used_bytes > 0.95 * s->memory_total_bytes;
     bool comes_back = s->refaults > 50 * s->wall_s;

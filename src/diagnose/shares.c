@@ -23,6 +23,13 @@ static bool has_loaders(const struct snapshot *s)
     return s->role[ROLE_LOADER].wall_ns > 0.2 * s->wall_s * 1e9;
 }
 
+/* Under memory pressure the kernel's own work (finding pages to drop, reading them back) is waiting for memory, not computing. */
+static double pressed_ns(const struct snapshot *s, double system_ns, double cpu_ns)
+{
+    bool is_pressed = memory_is_tight(s) && s->major_faults > 20 * s->wall_s;
+    return is_pressed ? fmin(system_ns, cpu_ns) : 0;
+}
+
 static void split_consumer(const struct snapshot *s, struct shares *h)
 {
     const struct role_figures *c = &s->role[ROLE_CONSUMER];
@@ -31,14 +38,15 @@ static void split_consumer(const struct snapshot *s, struct shares *h)
         return;
     h->has_consumer = true;
     const double *off = c->off_ns;
-    double inline_cpu = h->has_loaders ? 0 : c->read_cpu_ns;
+    double pressed = pressed_ns(s, s->consumer_system_ns, c->cpu_ns);
+    double inline_cpu = h->has_loaders ? 0 : fmin(c->read_cpu_ns, c->cpu_ns - pressed);
     double inline_delay = c->cpu_ns > 0 ? c->delay_ns * inline_cpu / c->cpu_ns : 0;
-    h->cpu = (c->cpu_ns - inline_cpu) / all;
+    h->cpu = (c->cpu_ns - inline_cpu - pressed) / all;
     h->own_loading = (inline_cpu + inline_delay) / all;
     h->delay = (c->delay_ns - inline_delay) / all;
     h->own_storage = off[WAIT_FILE] / all;
     h->own_network = (off[WAIT_NETWORK] + off[WAIT_REMOTE_FILE]) / all;
-    h->own_fault = off[WAIT_FAULT] / all;
+    h->own_fault = (off[WAIT_FAULT] + pressed) / all;
     h->queue = (off[WAIT_PIPE] + (h->has_loaders ? off[WAIT_LOCK] : 0)) / all;
     h->step = (off[WAIT_SLEEP] + off[WAIT_COMPUTE] + off[WAIT_DEVICE]) / all;
     h->write = off[WAIT_WRITE] / all;
@@ -85,11 +93,12 @@ static void split_loaders(const struct snapshot *s, struct shares *h)
         h->tree_cores += s->wall_s > 0 ? s->role[r].cpu_ns / 1e9 / s->wall_s : 0;
     if (all <= 0)
         return;
-    h->work_cpu = l->cpu_ns / all;
+    double pressed = pressed_ns(s, s->loader_system_ns, l->cpu_ns);
+    h->work_cpu = (l->cpu_ns - pressed) / all;
     h->work_delay = l->delay_ns / all;
     h->work_storage = (l->off_ns[WAIT_FILE] + l->off_ns[WAIT_URING] * (s->read_bytes > 1e6 * s->wall_s)) / all;
     h->work_network = (l->off_ns[WAIT_NETWORK] + l->off_ns[WAIT_REMOTE_FILE]) / all;
-    h->work_fault = l->off_ns[WAIT_FAULT] / all;
+    h->work_fault = (l->off_ns[WAIT_FAULT] + pressed) / all;
     h->work_serial = serial_share(s, h);
     h->work_idle = 1 - h->work_cpu - h->work_delay - h->work_storage - h->work_network - h->work_fault;
 }

@@ -76,7 +76,7 @@ static int list_causes(const struct window *w, const struct shares *h, struct ca
     double q = busy > 0 ? h->queue / busy : 0;
     double serial = h->work_serial > 0.3 ? h->queue : 0;
     q = serial > 0 ? 0 : q;
-    enum verdict_kind fault = memory_is_tight(w) ? VERDICT_MEMORY_THRASH : cause_of_storage(w, h);
+    enum verdict_kind fault = memory_is_tight(&w->sum) ? VERDICT_MEMORY_THRASH : cause_of_storage(w, h);
     c[n++] = (struct cause){cause_of_storage(w, h), h->own_storage + q * h->work_storage};
     c[n++] = (struct cause){fault, h->own_fault + q * h->work_fault};
     c[n++] = (struct cause){cause_of_network(w, h), h->own_network + q * h->work_network};

@@ -310,7 +310,11 @@ static void take_memory(struct sampler *s, struct process *p)
         if (p->major_faults || p->minor_faults || p->born_ns) {
             s->sum.major_faults += more(st.major_faults, p->major_faults);
             s->sum.minor_faults += more(st.minor_faults, p->minor_faults);
+            double system_ns = more(st.system_ticks, p->system_ticks) * 1e9 / (double)sysconf(_SC_CLK_TCK);
+            s->sum.consumer_system_ns += p->kind == PROCESS_TRAINER ? system_ns : 0;
+            s->sum.loader_system_ns += p->kind == PROCESS_WORKER ? system_ns : 0;
         }
+        p->system_ticks = st.system_ticks;
         p->major_faults = st.major_faults;
         p->minor_faults = st.minor_faults;
     }

@@ -35,6 +35,7 @@ bool proc_parse_stat(const char *text, struct proc_stat *s)
     s->parent = (pid_t)field[0];
     s->minor_faults = (uint64_t)field[6];
     s->major_faults = (uint64_t)field[8];
+    s->system_ticks = (uint64_t)field[11];
     s->start_ticks = (uint64_t)field[18];
     return true;
 }

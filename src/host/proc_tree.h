@@ -46,7 +46,7 @@ struct process {
     nlink_t task_links;
     struct proc_thread *thread;
     int threads, capacity;
-    uint64_t read_chars, read_calls, read_bytes, write_bytes, major_faults, minor_faults; /* at the last look */
+    uint64_t read_chars, read_calls, read_bytes, write_bytes, major_faults, minor_faults, system_ticks; /* at the last look */
     bool has_io;
     uint64_t cpu_sum_ns, born_ns;
 };
@@ -80,7 +80,7 @@ bool proc_tree_is_empty(const struct proc_tree *t);
 struct proc_stat {
     char comm[16], state;
     pid_t parent;
-    uint64_t minor_faults, major_faults, start_ticks;
+    uint64_t minor_faults, major_faults, system_ticks, start_ticks;
 };
 bool proc_parse_stat(const char *text, struct proc_stat *s);
 

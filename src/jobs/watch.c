@@ -62,9 +62,10 @@ static void look_at_name(struct watch *w)
     char path[64], text[4096] = "";
     snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)w->child.pid);
     ssize_t n = proc_read(AT_FDCWD, path, text, sizeof(text));
-    w->facts.program[0] = w->facts.script[0] = 0;
-    if (n > 0)
+    if (n > 0) { /* one that has ended has no name any more */
+        w->facts.program[0] = w->facts.script[0] = 0;
         keep_name(&w->facts, text, (size_t)n);
+    }
     explicit_bzero(text, sizeof(text));
 }
 

@@ -69,6 +69,7 @@ struct snapshot {
     double read_chars, read_calls, read_bytes, write_bytes; /* of the tree: by system calls, their count, from and to storage */
     double consumer_read_chars, loader_read_chars;          /* by thread; NAN: not readable */
     double major_faults, minor_faults;
+    double consumer_system_ns, loader_system_ns; /* CPU time inside the kernel, of trainers and of worker processes */
     double rss_bytes;
 
     double cpu_ratio, cores;                  /* of the machine; cores this program may use */

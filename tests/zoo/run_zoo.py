@@ -45,7 +45,7 @@ PROGRAMS = [
     Program("gil_threads", ["gil_threads.py"], "data-bound: serial-section"),
     Program("socket_fed", ["socket_fed.py", "{port}"], "data-bound: network-latency", server=["socket_fed.py", "serve"]),
     Program("mmap_thrash", ["mmap_thrash.py"], "data-bound: memory-thrash", {"memory/memory.limit_in_bytes": "160M"}, cold=True),
-    Program("quota", ["cpu_workers.py", "2"], "data-bound: cpu-quota", {"cpu/cpu.cfs_quota_us": "50000"}),
+    Program("quota", ["cpu_workers.py", "2"], "data-bound: cpu-quota", {"cpu/cpu.cfs_quota_us": "20000"}),
     Program("h5_lock", ["h5_lock.py"], "data-bound: serial-section"),
     Program("open_per_sample", ["open_per_sample.py"], "data-bound: cpu"),
     Program("worker_restart", ["worker_restart.py"], "pause"),
