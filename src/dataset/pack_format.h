@@ -16,7 +16,7 @@
 #define PACK_INDEX_NAME "__fullbore_index__"
 #define PACK_HEAD_MAGIC UINT64_C(0x31304449784B4266) /* "fBKxID01" */
 #define PACK_FOOT_MAGIC UINT64_C(0x3130544F6F4B4266) /* "fBKoOT01" */
-enum { PACK_VERSION = 1, PACK_END_BYTES = 1024, PACK_EDGE_BYTES = 4096 };
+enum { PACK_VERSION = 1, PACK_END_BYTES = 1024, PACK_EDGE_BYTES = 512 };
 
 enum pack_section_id {
     PACK_CATALOG, /* as in model/catalog_format.h; extents in one object, whose name, size and time the reader knows better */
@@ -37,7 +37,8 @@ struct pack_head {
     uint64_t samples;
     uint64_t members_end;           /* where the index's own tar header starts */
     uint32_t shard, is_last_shard;  /* 0 and 1 for a pack that is whole in itself */
-    uint64_t first_edge, last_edge; /* checksums of the first and last PACK_EDGE_BYTES before members_end: is this index of this pack? */
+    uint64_t last_start;            /* of the last record */
+    uint64_t first_edge, last_edge; /* checksums of the tar headers that the first and the last record begin with: is this index of this pack? */
     struct pack_section section[PACK_SECTIONS];
 };
 
@@ -67,7 +68,7 @@ struct pack_foot {
     uint64_t foot_checksum;  /* of what is before */
 };
 
-static_assert(sizeof(struct pack_head) == 56 + 24 * PACK_SECTIONS, "no padding");
+static_assert(sizeof(struct pack_head) == 64 + 24 * PACK_SECTIONS, "no padding");
 static_assert(sizeof(struct pack_record) == 32 && sizeof(struct pack_foot) == 64, "no padding");
 
 #endif

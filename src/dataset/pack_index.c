@@ -85,32 +85,32 @@ static int check_head(const struct pack_index *x, const char *path, struct fb_er
         if (s->offset > most || s->length > most - s->offset || s->offset % 8 != 0)
             return damaged(path, at, e, "a section of its index lies outside");
     }
-    if (h->members_end != at - TAR_BLOCK || h->samples == 0 || h->section[PACK_RECORDS].length / sizeof(struct pack_record) != h->samples ||
+    if (h->members_end != at - TAR_BLOCK || h->last_start > h->members_end - TAR_BLOCK || h->samples == 0 || h->section[PACK_RECORDS].length / sizeof(struct pack_record) != h->samples ||
         h->section[PACK_RECORDS].length % sizeof(struct pack_record) != 0 || h->section[PACK_CATALOG].length < sizeof(struct catalog_header))
         return damaged(path, at, e, "the head of its index is not sensible");
     return 0;
 }
 
-static int check_edge(int fd, uint64_t start, uint64_t end, uint64_t checksum, const char *path, struct fb_error *e)
+static int check_edge(int fd, uint64_t start, uint64_t checksum, const char *path, struct fb_error *e)
 {
     uint8_t bytes[PACK_EDGE_BYTES];
-    FB_TRY(pack_read_at(fd, start, bytes, end - start, path, e));
-    return checksum_of(bytes, end - start) == checksum
+    FB_TRY(pack_read_at(fd, start, bytes, sizeof(bytes), path, e));
+    return checksum_of(bytes, sizeof(bytes)) == checksum
                ? 0
                : damaged(path, start, e, "its index belongs to another pack, or the bytes it speaks of were changed");
 }
 
-static int check_belongs(const struct pack_index *x, int fd, const char *path, struct fb_error *e)
+int pack_index_belongs(const struct pack_index *x, int fd, const char *path, struct fb_error *e)
 {
     uint8_t block[TAR_BLOCK];
     struct tar_block header;
-    uint64_t end = x->head.members_end, n = end < PACK_EDGE_BYTES ? end : PACK_EDGE_BYTES;
+    uint64_t end = x->head.members_end;
     FB_TRY(pack_read_at(fd, end, block, sizeof(block), path, e));
     if (tar_parse_block(block, &header) != TAR_BLOCK_HEADER || strcmp(header.name, PACK_INDEX_NAME) != 0 || !header.is_pack ||
         header.size != x->foot.index_length)
         return damaged(path, end, e, "the tar header of its index is wrong");
-    FB_TRY(check_edge(fd, 0, n, x->head.first_edge, path, e));
-    return check_edge(fd, end - n, end, x->head.last_edge, path, e);
+    FB_TRY(check_edge(fd, 0, x->head.first_edge, path, e));
+    return check_edge(fd, x->head.last_start, x->head.last_edge, path, e);
 }
 
 int pack_index_open(struct pack_index *x, int fd, uint64_t file_size, const char *path, struct fb_error *e)
@@ -122,7 +122,6 @@ int pack_index_open(struct pack_index *x, int fd, uint64_t file_size, const char
     FB_TRY(check_foot(x, file_size, path, e));
     FB_TRY(pack_read_at(fd, x->foot.index_offset, &x->head, sizeof(x->head), path, e));
     FB_TRY(check_head(x, path, e));
-    FB_TRY(check_belongs(x, fd, path, e));
     return 1;
 }
 

@@ -12,9 +12,11 @@ struct pack_index {
     struct pack_head head;
 };
 
-/* 1: the file ends like a pack and the index belongs to it. 0: it has no foot, so it is another tar or a pack that was cut off. FB_E_DATA: it
+/* 1: the file ends like a pack. 0: it has no foot, so it is another tar or a pack that was cut off. FB_E_DATA: it
  * has a foot that does not fit: damaged, two packs in one, changed by another program. `path` is for messages. */
 int pack_index_open(struct pack_index *x, int fd, uint64_t file_size, const char *path, struct fb_error *e);
+/* FB_E_DATA: the index is that of another pack, as far as two headers of the members tell; `fullbore verify` asks all of them. */
+int pack_index_belongs(const struct pack_index *x, int fd, const char *path, struct fb_error *e);
 
 /* The pack's catalog; its object is called `object`. */
 int pack_index_catalog(const struct pack_index *x, int fd, int64_t mtime_ns, const char *object, const char *path, struct catalog **out,

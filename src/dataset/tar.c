@@ -70,6 +70,8 @@ static int look_at_index(struct archive *a, int fd, struct fb_error *e)
     FB_TRY(refuse_compressed(a->path, first, n, e));
     int rc = pack_index_open(&x, fd, a->size, a->path, e);
     a->is_pack = rc == 1;
+    if (rc == 1)
+        rc = pack_index_belongs(&x, fd, a->path, e);
     return rc < 0 ? rc : 0;
 }
 

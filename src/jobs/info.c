@@ -40,6 +40,17 @@ static int read_head(const struct dataset *d, const struct catalog_sample *s, ui
     return rc;
 }
 
+static int read_header(const struct dataset *d, const struct catalog_sample *s, uint8_t *buffer, struct image_header *h,
+                       const struct codec_ops **codec, struct fb_error *e)
+{
+    size_t n;
+    FB_TRY(read_head(d, s, buffer, &n, e));
+    if (n == s->length)
+        return codec_header(buffer, n, h, codec, e);
+    int rc = codec_header_part(buffer, n, h, codec, e);
+    return rc == 1 ? error_set(e, FB_E_DATA, "info", "its header does not end within the first %zu bytes", n) : rc;
+}
+
 static void note_damaged(struct info *i, const char *key, struct fb_error *e)
 {
     count_format(i, "damaged");
@@ -67,12 +78,11 @@ static void look_at_headers(const struct dataset *d, struct info *i, uint8_t *bu
         struct fb_error e;
         struct image_header h;
         const struct codec_ops *codec;
-        size_t n;
         error_clear(&e);
         if (catalog_sample(d->catalog, k, &s, &e) < 0)
             return;
         i->looked++;
-        if (read_head(d, &s, buffer, &n, &e) < 0 || codec_header_part(buffer, n, &h, &codec, &e) < 0) {
+        if (read_header(d, &s, buffer, &h, &codec, &e) < 0) {
             note_damaged(i, s.key, &e);
             continue;
         }

@@ -185,18 +185,18 @@ static int put_learnt(struct pack_shard *s, const struct catalog *source, struct
     return rc;
 }
 
-static int edge(int fd, uint64_t start, uint64_t n, uint64_t *checksum, struct fb_error *e)
+static int edge(int fd, uint64_t start, uint64_t *checksum, struct fb_error *e)
 {
     uint8_t bytes[PACK_EDGE_BYTES];
-    FB_TRY(pack_read_at(fd, start, bytes, n, NULL, e));
-    *checksum = checksum_of(bytes, n);
+    FB_TRY(pack_read_at(fd, start, bytes, sizeof(bytes), NULL, e));
+    *checksum = checksum_of(bytes, sizeof(bytes));
     return 0;
 }
 
 static int put_head(struct pack_shard *s, struct index_out *o, bool is_last, struct fb_error *e)
 {
     struct pack_head *h = &o->head;
-    uint64_t n = s->position < PACK_EDGE_BYTES ? s->position : PACK_EDGE_BYTES;
+    const struct pack_record *last = (const struct pack_record *)(const void *)s->records.data + s->samples - 1;
     h->magic = PACK_HEAD_MAGIC;
     h->version = PACK_VERSION;
     h->section_count = PACK_SECTIONS;
@@ -204,8 +204,9 @@ static int put_head(struct pack_shard *s, struct index_out *o, bool is_last, str
     h->members_end = s->position;
     h->shard = s->number;
     h->is_last_shard = is_last;
-    FB_TRY(edge(s->fd, 0, n, &h->first_edge, e));
-    FB_TRY(edge(s->fd, s->position - n, n, &h->last_edge, e));
+    h->last_start = last->start;
+    FB_TRY(edge(s->fd, 0, &h->first_edge, e));
+    FB_TRY(edge(s->fd, h->last_start, &h->last_edge, e));
     return write_all_at(o->fd, h, sizeof(*h), o->start, e);
 }
 
