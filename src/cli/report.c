@@ -11,7 +11,8 @@ struct report_options {
 };
 
 static const struct option options[] = {
-    {"output", OPTION_STRING, offsetof(struct report_options, output), .metavar = "FILE", .help = "write one self-contained HTML page (also -o FILE)"},
+    {"output", OPTION_STRING, offsetof(struct report_options, output), .metavar = "FILE",
+     .help = "write one self-contained HTML page (also -o FILE)"},
     {"json", OPTION_FLAG, offsetof(struct report_options, json), .help = "the verdict as JSON on stdout"},
     {0},
 };

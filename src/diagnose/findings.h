@@ -6,8 +6,8 @@
 
 /* The part of a run that counts: after imports and first deliveries, before the end of the loaders. */
 struct window {
-    int from, to;          /* rows [from, to) */
-    struct snapshot sum;   /* of them */
+    int from, to;        /* rows [from, to) */
+    struct snapshot sum; /* of them */
     double warmup_s, steady_s, run_s;
 };
 void window_find(const struct series *s, struct window *w);
@@ -15,26 +15,27 @@ void window_last(const struct series *s, double seconds, struct window *w);
 
 /* Where the consumer's time went, as shares of its steady time; they add up to 1. */
 struct shares {
-    double cpu;            /* running, and not loading */
-    double delay;          /* wanted a core */
-    double step;           /* sleep, compute threads, device: not waiting for data */
-    double own_storage;    /* its own reads: files of this machine */
-    double own_network;    /* sockets and remote files */
-    double own_fault;      /* pages */
-    double own_loading;    /* CPU in samples that read file data, when nobody else loads */
-    double queue;          /* for loaders: pipe, lock */
-    double write;          /* checkpoints, logs */
+    double cpu;         /* running, and not loading */
+    double delay;       /* wanted a core */
+    double step;        /* sleep, compute threads, device: not waiting for data */
+    double own_storage; /* its own reads: files of this machine */
+    double own_network; /* sockets and remote files */
+    double own_fault;   /* pages */
+    double own_loading; /* CPU in samples that read file data, when nobody else loads */
+    double queue;       /* for loaders: pipe, lock */
+    double write;       /* checkpoints, logs */
     double unexplained;
-    double ambiguous;      /* of cpu: in samples that read data, but nothing shows where loading ends and computing begins */
-    double pause;          /* loaders were restarted */
-    double starved;        /* own_* + queue, less what the accelerator shows as busy */
+    double ambiguous; /* of cpu: in samples that read data, but nothing shows where loading ends and computing begins */
+    double pause;     /* loaders were restarted */
+    double starved;   /* own_* + queue, less what the accelerator shows as busy */
 
-    bool has_consumer, has_loaders, is_blind; /* blind: system calls could not be read */
+    bool has_consumer, has_loaders, is_blind;       /* blind: system calls could not be read */
     double loaders, loader_processes, loader_cores; /* how many; cores used by them */
-    double wall_s;         /* of the window */
-    double work_cpu, work_delay, work_storage, work_network, work_fault, work_serial, work_idle; /* loaders' time, shares of it; serial: see shares.c */
-    double gpu_ratio;      /* NAN: none */
-    double tree_cores;     /* used by the whole tree */
+    double wall_s;                                  /* of the window */
+    double work_cpu, work_delay, work_storage, work_network, work_fault, work_serial,
+        work_idle;     /* loaders' time, shares of it; serial: see shares.c */
+    double gpu_ratio;  /* NAN: none */
+    double tree_cores; /* used by the whole tree */
 };
 void shares_of(const struct window *w, struct shares *h);
 /* The share starved of one row. */

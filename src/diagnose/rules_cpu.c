@@ -25,17 +25,19 @@ static void say_others(struct findings *f)
 {
     double others = f->facts->machine_cores * f->w->sum.cpu_ratio - f->h->tree_cores;
     if (others > 0.3)
-        finding_say(f, "other programs use %.1f of %.0f cores; the predictions assume that they leave them", others, f->facts->machine_cores);
+        finding_say(f, "other programs use %.1f of %.0f cores; the predictions assume that they leave them", others,
+                    f->facts->machine_cores);
 }
 
 static void explain_quota(struct findings *f)
 {
     const struct snapshot *s = &f->w->sum;
-    finding_say(f, "the control group allows %.2f cores and stopped the program for %.1f s in %.1f s", s->quota_cores, s->throttled_s, s->wall_s);
+    finding_say(f, "the control group allows %.2f cores and stopped the program for %.1f s in %.1f s", s->quota_cores, s->throttled_s,
+                s->wall_s);
     finding_say(f, "the program used %.2f cores; this machine has %.0f", f->h->tree_cores, f->facts->machine_cores);
     double wanted = fmin(f->facts->machine_cores, fmax(1, f->h->loaders) + 1);
-    finding_advise(f, finding_gain(f, wanted / s->quota_cores), "a CPU limit of %.0f cores (now %.2f), e.g. docker --cpus, resources.limits.cpu",
-                   wanted, s->quota_cores);
+    finding_advise(f, finding_gain(f, wanted / s->quota_cores),
+                   "a CPU limit of %.0f cores (now %.2f), e.g. docker --cpus, resources.limits.cpu", wanted, s->quota_cores);
 }
 
 static void advise_workers(struct findings *f)
@@ -48,8 +50,8 @@ static void advise_workers(struct findings *f)
     if (more >= 1)
         finding_advise(f, finding_gain(f, (n + more) / n), "num_workers=%.0f (now %.0f): %.1f more cores may be used", n + more, n, room);
     if (h->work_delay > 0.25 && n > ceil(cores_of(f)))
-        finding_advise(f, finding_gain(f, 1 / (1 - 0.1 * h->work_delay)), "num_workers=%.0f (now %.0f): they wait for a core %.0f %% of the time",
-                       ceil(cores_of(f)), n, 100 * h->work_delay);
+        finding_advise(f, finding_gain(f, 1 / (1 - 0.1 * h->work_delay)),
+                       "num_workers=%.0f (now %.0f): they wait for a core %.0f %% of the time", ceil(cores_of(f)), n, 100 * h->work_delay);
 }
 
 void explain_cpu(struct findings *f)
@@ -60,23 +62,27 @@ void explain_cpu(struct findings *f)
         return;
     }
     if (h->own_loading > h->queue) {
-        finding_say(f, "the training loop reads and decodes by itself: %.0f %% of its time is CPU in samples that read file data", 100 * h->own_loading);
+        finding_say(f, "the training loop reads and decodes by itself: %.0f %% of its time is CPU in samples that read file data",
+                    100 * h->own_loading);
         double n = fmax(1, floor(free_cores(f) + 0.5));
-        finding_advise(f, finding_gain(f, n + 1e-9), "DataLoader(num_workers=%.0f, persistent_workers=True) (now 0): loading beside the step", n);
+        finding_advise(f, finding_gain(f, n + 1e-9),
+                       "DataLoader(num_workers=%.0f, persistent_workers=True) (now 0): loading beside the step", n);
     } else {
-        finding_say(f, "%.0f loaders use %.2f cores: %.0f %% of their time on the CPU, %.0f %% waiting for a core, %.0f %% for files", h->loaders,
-                    h->loader_cores, 100 * h->work_cpu, 100 * h->work_delay, 100 * h->work_storage);
+        finding_say(f, "%.0f loaders use %.2f cores: %.0f %% of their time on the CPU, %.0f %% waiting for a core, %.0f %% for files",
+                    h->loaders, h->loader_cores, 100 * h->work_cpu, 100 * h->work_delay, 100 * h->work_storage);
         finding_say(f, "%.1f of the %.3g cores it may use are not used by it", free_cores(f), cores_of(f));
         advise_workers(f);
     }
     say_others(f);
     if (f->facts->uses_fullbore > 0) {
-        finding_advise(f, finding_gain(f, 2), "halve the CPU per sample: smaller images or uint8 batches (fullbore already decodes; now %.2f cores)",
+        finding_advise(f, finding_gain(f, 2),
+                       "halve the CPU per sample: smaller images or uint8 batches (fullbore already decodes; now %.2f cores)",
                        h->loader_cores);
         return;
     }
     finding_advise(f, finding_gain(f, 2.5), "decode with fullbore.Loader if the data are images: about 2.5 times less CPU than Pillow");
-    finding_advise(f, finding_gain(f, 2), "halve the CPU per sample: smaller images, decoded once and kept as .npy, transforms on the accelerator");
+    finding_advise(f, finding_gain(f, 2),
+                   "halve the CPU per sample: smaller images, decoded once and kept as .npy, transforms on the accelerator");
 }
 
 void explain_serial(struct findings *f)
@@ -87,7 +93,8 @@ void explain_serial(struct findings *f)
                 100 * h->work_serial);
     finding_say(f, "together they use %.2f cores (Python's interpreter lock, HDF5's library lock, or one queue)", h->loader_cores);
     say_others(f);
-    finding_advise(f, finding_gain(f, parallel), "worker processes instead of threads: DataLoader(num_workers=%.0f) (now %.0f threads)", parallel,
+    finding_advise(f, finding_gain(f, parallel), "worker processes instead of threads: DataLoader(num_workers=%.0f) (now %.0f threads)",
+                   parallel, h->loaders);
+    finding_advise(f, finding_gain(f, parallel), "fullbore.Loader: native threads without that lock (now %.0f threads share it)",
                    h->loaders);
-    finding_advise(f, finding_gain(f, parallel), "fullbore.Loader: native threads without that lock (now %.0f threads share it)", h->loaders);
 }

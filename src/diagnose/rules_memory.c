@@ -21,8 +21,9 @@ void explain_memory(struct findings *f)
     if (!isnan(s->refaults))
         finding_say(f, "%.0f pages/s came back soon after they had been dropped", s->refaults / wall);
     if (!isnan(s->memory_limit_bytes))
-        finding_advise(f, finding_gain(f, 50), "a memory limit that holds the working set, e.g. %.1f GB (now %.1f GB)", 2 * s->memory_limit_bytes / 1e9,
-                       s->memory_limit_bytes / 1e9);
-    finding_advise(f, finding_gain(f, 4), "read the rows that are needed (pread, fullbore.Loader) instead of mapping the file (now %.0f faults/s)",
+        finding_advise(f, finding_gain(f, 50), "a memory limit that holds the working set, e.g. %.1f GB (now %.1f GB)",
+                       2 * s->memory_limit_bytes / 1e9, s->memory_limit_bytes / 1e9);
+    finding_advise(f, finding_gain(f, 4),
+                   "read the rows that are needed (pread, fullbore.Loader) instead of mapping the file (now %.0f faults/s)",
                    s->major_faults / wall);
 }

@@ -29,7 +29,8 @@ void explain_network(struct findings *f)
     if (kind == FILE_S3 || kind == FILE_NFS || kind == FILE_FUSE || kind == FILE_9P)
         finding_say(f, "the files are on %s", snapshot_file_kind_name(kind));
     if (f->v->kind == VERDICT_NETWORK_BANDWIDTH) {
-        finding_advise(f, finding_gain(f, 2), "halve the bytes per sample, or cache what was fetched on a local disk (now fetched every time)");
+        finding_advise(f, finding_gain(f, 2),
+                       "halve the bytes per sample, or cache what was fetched on a local disk (now fetched every time)");
         return;
     }
     double n = h->loaders >= 0.5 ? round(h->loaders) : 0;

@@ -34,10 +34,12 @@ static void say_device(struct findings *f)
     const struct snapshot *s = &f->w->sum;
     double bytes = per_second(f->w, s->read_bytes), chars = per_second(f->w, s->read_chars);
     finding_say(f, "the program reads %.1f MB/s, %.1f MB/s of it from storage (%s%s%s)", chars / 1e6, bytes / 1e6,
-                snapshot_file_kind_name((enum file_kind)s->file_kind), f->facts->data_mount[0] ? ", mounted at " : "", f->facts->data_mount);
+                snapshot_file_kind_name((enum file_kind)s->file_kind), f->facts->data_mount[0] ? ", mounted at " : "",
+                f->facts->data_mount);
     if (s->disk_reads > 0)
-        finding_say(f, "the device serves %.0f reads/s of %.0f KB in %.2f ms each, %.1f in flight on average", per_second(f->w, s->disk_reads),
-                    mean_request(f->w) / 1e3, s->disk_read_s / s->disk_reads * 1e3, per_second(f->w, s->disk_queue_s));
+        finding_say(f, "the device serves %.0f reads/s of %.0f KB in %.2f ms each, %.1f in flight on average",
+                    per_second(f->w, s->disk_reads), mean_request(f->w) / 1e3, s->disk_read_s / s->disk_reads * 1e3,
+                    per_second(f->w, s->disk_queue_s));
     if (!isnan(s->disk_cap_reads))
         finding_say(f, "its control group may do %.0f reads/s", s->disk_cap_reads);
     if (!isnan(s->disk_cap_bytes))
@@ -58,7 +60,8 @@ static void advise_depth(struct findings *f)
     if (n > 0)
         finding_advise(f, finding_gain(f, 4), "num_workers=%.0f (now %.0f): waits for storage overlap", wanted, n);
     else
-        finding_advise(f, finding_gain(f, wanted), "DataLoader(num_workers=8, prefetch_factor=4) (now 0: the training loop reads by itself)");
+        finding_advise(f, finding_gain(f, wanted),
+                       "DataLoader(num_workers=8, prefetch_factor=4) (now 0: the training loop reads by itself)");
     finding_advise(f, finding_gain(f, 8), "fullbore.Loader: 64 reads in flight from one process (now %.1f)",
                    n > 0 ? n * (f->h->work_storage + f->h->work_fault) : f->h->own_storage + f->h->own_fault);
 }
@@ -68,8 +71,8 @@ void explain_storage(struct findings *f)
     const struct snapshot *s = &f->w->sum;
     bool by_loaders = f->h->queue > f->h->own_storage + f->h->own_fault;
     if (by_loaders)
-        finding_say(f, "loaders spend %.0f %% of their time waiting for files, %.0f %% on the CPU", 100 * (f->h->work_storage + f->h->work_fault),
-                    100 * f->h->work_cpu);
+        finding_say(f, "loaders spend %.0f %% of their time waiting for files, %.0f %% on the CPU",
+                    100 * (f->h->work_storage + f->h->work_fault), 100 * f->h->work_cpu);
     else
         finding_say(f, "the training loop itself waits for files %.0f %% of the time", 100 * (f->h->own_storage + f->h->own_fault));
     say_device(f);

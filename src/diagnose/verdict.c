@@ -12,18 +12,30 @@ static const double band_low = 0.05, band_high = 0.20, least_steady_s = 1.5;
 
 const char *verdict_name(enum verdict_kind kind)
 {
-    static const char *const names[VERDICT_KINDS] = {
-        "compute-bound", "data-bound: disk-latency", "data-bound: disk-bandwidth", "data-bound: cpu", "data-bound: cpu-quota",
-        "data-bound: network-latency", "data-bound: network-bandwidth", "data-bound: memory-thrash", "data-bound: serial-section",
-        "transfer-bound", "host-bound", "pause", "start-up", "mixed", "unknown"};
+    static const char *const names[VERDICT_KINDS] = {"compute-bound",
+                                                     "data-bound: disk-latency",
+                                                     "data-bound: disk-bandwidth",
+                                                     "data-bound: cpu",
+                                                     "data-bound: cpu-quota",
+                                                     "data-bound: network-latency",
+                                                     "data-bound: network-bandwidth",
+                                                     "data-bound: memory-thrash",
+                                                     "data-bound: serial-section",
+                                                     "transfer-bound",
+                                                     "host-bound",
+                                                     "pause",
+                                                     "start-up",
+                                                     "mixed",
+                                                     "unknown"};
     return names[kind];
 }
 
 const char *verdict_short(enum verdict_kind kind)
 {
-    static const char *const names[VERDICT_KINDS] = {"not starved", "disk latency", "disk bandwidth", "CPU", "CPU quota", "network latency",
-                                                     "network bandwidth", "memory thrash", "serial section", "transfer", "host", "pause",
-                                                     "start-up", "mixed", "unknown"};
+    static const char *const names[VERDICT_KINDS] = {
+        "not starved",       "disk latency",  "disk bandwidth", "CPU",      "CPU quota", "network latency",
+        "network bandwidth", "memory thrash", "serial section", "transfer", "host",      "pause",
+        "start-up",          "mixed",         "unknown"};
     return names[kind];
 }
 
@@ -120,7 +132,7 @@ static enum verdict_kind choose(const struct window *w, const struct shares *h)
     enum verdict_kind device = cause_of_device(w, h);
     if (device == VERDICT_COMPUTE || device == VERDICT_TRANSFER)
         return device;
-    if (h->pause >= band_low && h->pause > h->starved)
+    if (h->pause + h->write >= band_low && h->pause + h->write > h->starved)
         return VERDICT_PAUSE;
     if (device == VERDICT_HOST && h->starved < band_high)
         return VERDICT_HOST;
@@ -200,10 +212,12 @@ static void explain(struct findings *f)
         else if (!h->has_consumer)
             finding_say(f, "no training loop was found in the process tree");
         else if (h->ambiguous > h->unexplained)
-            finding_say(f, "the main thread reads data and computes by itself; from outside the two cannot be told apart (%.0f %% of its time)",
-                        100 * h->ambiguous);
+            finding_say(
+                f, "the main thread reads data and computes by itself; from outside the two cannot be told apart (%.0f %% of its time)",
+                100 * h->ambiguous);
         else
-            finding_say(f, "%.0f %% of the main thread's time went into waits whose reason cannot be seen from outside", 100 * h->unexplained);
+            finding_say(f, "%.0f %% of the main thread's time went into waits whose reason cannot be seen from outside",
+                        100 * h->unexplained);
     }
 }
 
@@ -252,7 +266,8 @@ static void judge(const struct series *s, const struct window *w, const struct r
     bool is_known = v->kind != VERDICT_STARTUP && v->kind != VERDICT_UNKNOWN;
     double idle = isnan(h.gpu_ratio) ? 0 : 1 - h.gpu_ratio;
     v->starved_ratio = is_known ? h.starved : NAN;
-    v->lost_ratio = is_known ? fmin(0.98, fmax(h.starved + h.pause, v->kind == VERDICT_HOST || v->kind == VERDICT_TRANSFER ? idle : 0)) : NAN;
+    v->lost_ratio =
+        is_known ? fmin(0.98, fmax(h.starved + h.pause + h.write, v->kind == VERDICT_HOST || v->kind == VERDICT_TRANSFER ? idle : 0)) : NAN;
     v->gain_bound = is_known ? 1 / (1 - v->lost_ratio) : NAN;
     if (!with_words)
         return;

@@ -1,6 +1,7 @@
 /* From snapshots to a verdict: what the accelerator (or the training loop) waits for, how much could be gained, what to change.
  *
- * Pure functions: the same series gives the same verdict, live, at the end, or from a recording years later. docs/diagnosis.md has the method.
+ * Pure functions: the same series gives the same verdict, live, at the end, or from a recording years later. docs/diagnosis.md has the
+ * method.
  */
 #ifndef FB_DIAGNOSE_VERDICT_H
 #define FB_DIAGNOSE_VERDICT_H
@@ -38,12 +39,12 @@ struct remedy {
 
 struct verdict {
     enum verdict_kind kind;
-    double starved_ratio;  /* share of the consumer's steady time lost to waiting for data; NAN: unknown */
-    double lost_ratio;     /* the same plus pauses and the accelerator's other idle time: what a perfect fix could win */
-    double gain_bound;     /* 1 / (1 - lost) */
-    double gpu_p5, gpu_p50, gpu_p95;             /* NAN: no figure */
+    double starved_ratio;            /* share of the consumer's steady time lost to waiting for data; NAN: unknown */
+    double lost_ratio;               /* the same plus pauses and the accelerator's other idle time: what a perfect fix could win */
+    double gain_bound;               /* 1 / (1 - lost) */
+    double gpu_p5, gpu_p50, gpu_p95; /* NAN: no figure */
     double starved_p5, starved_p50, starved_p95; /* over the intervals */
-    bool has_swings;       /* the accelerator goes between full and idle */
+    bool has_swings;                             /* the accelerator goes between full and idle */
     double warmup_s, steady_s, run_s;
     char evidence[EVIDENCE_MOST][EVIDENCE_CHARS];
     int evidences;

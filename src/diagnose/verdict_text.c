@@ -72,8 +72,16 @@ static double value_at(const struct snapshot *r, int which)
 
 static void put_series(struct text *t, const struct series *s)
 {
-    static const char *const names[] = {"at_seconds", "gpu_ratio", "cpu_ratio", "trainer_cores", "loader_cores", "loader_threads",
-                                        "read_bytes_per_second", "storage_bytes_per_second", "memory_used_bytes", "network_bytes_per_second"};
+    static const char *const names[] = {"at_seconds",
+                                        "gpu_ratio",
+                                        "cpu_ratio",
+                                        "trainer_cores",
+                                        "loader_cores",
+                                        "loader_threads",
+                                        "read_bytes_per_second",
+                                        "storage_bytes_per_second",
+                                        "memory_used_bytes",
+                                        "network_bytes_per_second"};
     int step = s->count / SERIES_POINTS + 1;
     text_printf(t, ",\"series\":{");
     for (int k = 0; k < (int)(sizeof(names) / sizeof(*names)); k++) {

@@ -1,5 +1,5 @@
-/* Warm-up ends when the trainers have mapped their libraries, memory stops growing and the first loaders have delivered; the end begins when the
- * last loader is gone. What lies between is the steady part; p5, p50 and p95 are taken there and nowhere else.
+/* Warm-up ends when the trainers have mapped their libraries, memory stops growing and the first loaders have delivered; the end begins
+ * when the last loader is gone. What lies between is the steady part; p5, p50 and p95 are taken there and nowhere else.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -120,6 +120,28 @@ static double lane_bytes(unsigned gen)
     return gen < sizeof(per_lane) / sizeof(*per_lane) ? per_lane[gen] : NAN;
 }
 
+/* A device without work and with next to no memory taken is somebody else's, or nobody's. */
+static bool is_in_use(struct gpu *g, int i)
+{
+    struct nvml_utilization u;
+    struct nvml_memory m;
+    const struct nvml *n = g->nvml;
+    g->was_used[i] |= n->utilization && n->utilization(g->device[i], &u) == NVML_OK && u.gpu > 0;
+    g->was_used[i] |= n->memory && n->memory(g->device[i], &m) == NVML_OK && m.used > 500ull << 20;
+    return g->was_used[i];
+}
+
+/* Devices that were used since watching began; all of them as long as none was. */
+static int choose_devices(struct gpu *g, bool chosen[GPUS_MOST])
+{
+    int used = 0;
+    for (int i = 0; g->nvml && i < g->count; i++)
+        used += chosen[i] = g->count == 1 || is_in_use(g, i);
+    for (int i = 0; i < g->count && !used; i++)
+        chosen[i] = true;
+    return used ? used : g->count;
+}
+
 static void read_nvml_device(struct gpu *g, void *device, struct gpu_figures *out, int *told)
 {
     const struct nvml *n = g->nvml;
@@ -202,9 +224,12 @@ void gpu_open(struct gpu *g, const char *library, const char *sys)
 void gpu_read(struct gpu *g, struct gpu_figures *out)
 {
     int told = 0;
-    *out = (struct gpu_figures){g->count + g->amd_count, NAN, NAN, NAN, NAN, NAN, NAN};
+    bool chosen[GPUS_MOST] = {false};
+    int count = g->nvml ? choose_devices(g, chosen) : 0;
+    *out = (struct gpu_figures){count + g->amd_count, NAN, NAN, NAN, NAN, NAN, NAN};
     for (int i = 0; g->nvml && i < g->count; i++)
-        read_nvml_device(g, g->device[i], out, &told);
+        if (chosen[i])
+            read_nvml_device(g, g->device[i], out, &told);
     read_amd(g, out, &told);
     if (told)
         out->busy_ratio /= told;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct gpu_figures {
-    int count;                 /* devices that answered */
+    int count;                 /* devices that count: those in use, or all that answered */
     double busy_ratio;         /* mean over devices that tell; NAN: none does */
     double memory_bytes, memory_total_bytes, power_w;
     double pcie_in_bytes, pcie_cap_bytes; /* per second, host to device */
@@ -19,6 +19,7 @@ struct gpu {
     int amd_count;
     int count;
     void *device[16];
+    bool was_used[16];         /* since gpu_open */
     char name[96];
     char reason[160];          /* why a figure is missing; empty: none is */
 };

@@ -18,7 +18,8 @@ struct disk_line {
 };
 bool disk_parse_line(const char *line, struct disk_line *d);
 
-/* Differences of one device over an interval added to a snapshot. A device number above `most` digits wraps: counters that went back count 0. */
+/* Differences of one device over an interval added to a snapshot. A device number above `most` digits wraps: counters that went back count
+ * 0. */
 struct machine_sampler {
     const char *proc, *sys, *cgroup; /* "/proc", "/sys", "/sys/fs/cgroup" */
     pid_t pid;                       /* whose control group counts */

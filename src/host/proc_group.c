@@ -135,7 +135,8 @@ static void follow_line(char *line, const char *cgroup, dev_t device, struct gro
 
 void group_read(const char *proc, const char *cgroup, pid_t pid, dev_t data_device, struct group_figures *g)
 {
-    *g = (struct group_figures){.quota_cores = NAN, .memory_limit_bytes = NAN, .memory_bytes = NAN, .cap_read_bytes = NAN, .cap_reads = NAN};
+    *g =
+        (struct group_figures){.quota_cores = NAN, .memory_limit_bytes = NAN, .memory_bytes = NAN, .cap_read_bytes = NAN, .cap_reads = NAN};
     char path[PATH_MAX], text[GROUP_TEXT], *save = NULL;
     snprintf(path, sizeof(path), "%s/%d/cgroup", proc, (int)pid);
     if (proc_read(AT_FDCWD, path, text, sizeof(text)) <= 0)

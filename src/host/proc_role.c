@@ -1,8 +1,8 @@
 /* Who does what: roles by name where a name is given, else by behaviour.
  *
  * PyTorch calls its worker processes pt_data_worker and its pinning thread pt_data_pin, fullbore's threads start with fb-. Without names, a
- * child that runs its parent's program is a worker (multiprocessing), and a thread of the trainer that reads data is a loader. A thread that
- * only computes cannot be told from a helper of the model, and counts as one: better a loader missed than a model accused.
+ * child that runs its parent's program is a worker (multiprocessing), and a thread of the trainer that reads data is a loader. A thread
+ * that only computes cannot be told from a helper of the model, and counts as one: better a loader missed than a model accused.
  */
 #include <string.h>
 
@@ -104,7 +104,7 @@ static enum role role_in_trainer(const struct process *p, const struct proc_thre
         return ROLE_PIN;
     if (strncmp(th->comm, "fb-", 3) == 0)
         return strncmp(th->comm, "fb-w", 4) == 0 || strncmp(th->comm, "fb-r", 4) == 0 || strncmp(th->comm, "fb-io", 5) == 0 ? ROLE_LOADER
-                                                                                                                             : ROLE_OTHER;
+                                                                                                                            : ROLE_OTHER;
     if (th->role == ROLE_LOADER || behaves_like_loader(th))
         return ROLE_LOADER;
     return ROLE_COMPUTE;
@@ -131,9 +131,7 @@ void proc_tree_assign_roles(struct proc_tree *t)
         struct process *p = &t->process[i];
         for (int k = 0; k < p->threads; k++) {
             struct proc_thread *th = &p->thread[k];
-            th->role = p->kind == PROCESS_TRAINER  ? role_in_trainer(p, th)
-                       : p->kind == PROCESS_WORKER ? role_in_worker(p, th)
-                                                   : ROLE_OTHER;
+            th->role = p->kind == PROCESS_TRAINER ? role_in_trainer(p, th) : p->kind == PROCESS_WORKER ? role_in_worker(p, th) : ROLE_OTHER;
         }
     }
 }

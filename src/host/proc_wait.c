@@ -1,8 +1,8 @@
 /* The kind of a wait follows from the system call: no tracing, no stop, one line of text per look.
  *
  * A thread that is blocked but in no system call waits for a page. What poll and epoll wait for is told by the first descriptor of the set;
- * PyTorch's queues and most clients poll exactly one. An io_uring wait says nothing about its cause: an idle ring looks like a busy one, and
- * the kernel counts both as iowait, so it has a kind of its own and never counts as storage.
+ * PyTorch's queues and most clients poll exactly one. An io_uring wait says nothing about its cause: an idle ring looks like a busy one,
+ * and the kernel counts both as iowait, so it has a kind of its own and never counts as storage.
  */
 #include "host/proc_wait.h"
 
@@ -28,8 +28,8 @@ bool proc_parse_call(const char *line, struct call *c)
     return true;
 }
 
-enum call_family { CALL_READ = 1, CALL_RECEIVE, CALL_PATH, CALL_WRITE, CALL_SEND, CALL_FUTEX, CALL_POLL, CALL_SELECT, CALL_EPOLL, CALL_SLEEP,
-                   CALL_URING, CALL_IOCTL, CALL_WAIT, CALL_PAGES };
+enum call_family { CALL_READ = 1, CALL_RECEIVE, CALL_PATH, CALL_WRITE, CALL_SEND, CALL_FUTEX, CALL_POLL, CALL_SELECT, CALL_EPOLL,
+                   CALL_SLEEP, CALL_URING, CALL_IOCTL, CALL_WAIT, CALL_PAGES };
 
 static const struct {
     long number;

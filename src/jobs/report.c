@@ -65,7 +65,8 @@ static void print_text(const struct report_side *s, int count, bool json, struct
         print_comparison(s, out);
 }
 
-int report_run(const char *const *recordings, int count, const char *page, bool json, struct text *out, uint64_t *lost_bytes, struct fb_error *e)
+int report_run(const char *const *recordings, int count, const char *page, bool json, struct text *out, uint64_t *lost_bytes,
+               struct fb_error *e)
 {
     struct report_side side[2] = {0};
     int read = 0, rc = 0;

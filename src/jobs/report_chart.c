@@ -103,7 +103,8 @@ static void draw_frame(struct text *t, const struct plot *p, double from_s, doub
     if (from_s > 0)
         text_printf(t, "<rect class=\"off\" x=\"0\" y=\"0\" width=\"%.1f\" height=\"100\"/>", 1000 * from_s / p->end_s);
     if (to_s < p->end_s)
-        text_printf(t, "<rect class=\"off\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"100\"/>", 1000 * to_s / p->end_s, 1000 * (1 - to_s / p->end_s));
+        text_printf(t, "<rect class=\"off\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"100\"/>", 1000 * to_s / p->end_s,
+                    1000 * (1 - to_s / p->end_s));
     for (int i = 1; i < 4; i++)
         text_printf(t, "<path class=\"g\" d=\"M0 %d H1000\"/>", 25 * i);
 }
@@ -127,7 +128,8 @@ static void put_values(struct text *t, const struct chart *c, const struct plot 
 
 static void draw_words(struct text *t, const struct chart *c, const struct plot *p)
 {
-    text_printf(t, "<div class=\"x\"><span>0 s</span><span>%.0f s</span><span>%.0f s</span></div><div class=\"k\">", p->end_s / 2, p->end_s);
+    text_printf(t, "<div class=\"x\"><span>0 s</span><span>%.0f s</span><span>%.0f s</span></div><div class=\"k\">", p->end_s / 2,
+                p->end_s);
     for (int k = 0; k < c->layers; k++)
         text_printf(t, "<span><i class=\"c%d\"></i>%s <b></b></span>", c->layer[k].colour, c->layer[k].name);
     text_printf(t, "</div>");
@@ -144,8 +146,9 @@ bool chart_draw(struct text *t, const struct chart *c, const struct series *s, d
     struct plot p = {.row = row, .n = thin(s, row), .end_s = s->row[s->count - 1].at_s};
     p.top = top_of(c, row, p.n, &has_any);
     if (has_any && p.end_s > 0) {
-        text_printf(t, "<figure class=\"chart\" id=\"%s\" data-unit=\"%s\"><figcaption>%s<span class=\"y\">0&ndash;%.3g %s</span></figcaption>", c->id,
-                    c->unit, c->title, p.top, c->unit);
+        text_printf(
+            t, "<figure class=\"chart\" id=\"%s\" data-unit=\"%s\"><figcaption>%s<span class=\"y\">0&ndash;%.3g %s</span></figcaption>",
+            c->id, c->unit, c->title, p.top, c->unit);
         text_printf(t, "<svg viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"%s\">", c->title);
         for (int k = 0; k < c->layers; k++)
             (c->is_stacked ? draw_area : draw_line)(t, c, k, &p);

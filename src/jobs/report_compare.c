@@ -10,7 +10,8 @@ static void sum_up(const struct report_side *s, struct snapshot *sum)
     bool is_first = true;
     for (int i = 0; i < rows->count; i++) {
         const struct snapshot *r = &rows->row[i];
-        if (r->at_s <= s->verdict.warmup_s + 1e-9 || (s->verdict.steady_s > 0 && r->at_s > s->verdict.warmup_s + s->verdict.steady_s + 1e-6))
+        if (r->at_s <= s->verdict.warmup_s + 1e-9 ||
+            (s->verdict.steady_s > 0 && r->at_s > s->verdict.warmup_s + s->verdict.steady_s + 1e-6))
             continue;
         if (is_first)
             *sum = *r;
@@ -71,7 +72,10 @@ void page_comparison(struct text *t, const struct report_side *a, const struct r
 {
     struct comparison_row row[16];
     int n = compare_rows(a, b, row, 16);
-    text_printf(t, "<h2>Side by side</h2><section class=\"card\"><table><thead><tr><th></th><th class=\"n\">A</th><th class=\"n\">B</th></tr></thead><tbody>");
+    text_printf(
+        t,
+        "<h2>Side by side</h2><section class=\"card\"><table><thead><tr><th></th>"
+        "<th class=\"n\">A</th><th class=\"n\">B</th></tr></thead><tbody>");
     for (int i = 0; i < n; i++) {
         bool better = row[i].lower_is_better ? row[i].b < 0.95 * row[i].a : row[i].b > 1.05 * row[i].a;
         bool worse = row[i].lower_is_better ? row[i].b > 1.05 * row[i].a : row[i].b < 0.95 * row[i].a;

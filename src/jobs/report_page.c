@@ -10,7 +10,12 @@ void page_escape(struct text *t, const char *s)
     char safe[1024];
     text_escape(s, safe, sizeof(safe));
     for (const char *p = safe; *p; p++) {
-        const char *entity = *p == '<' ? "&lt;" : *p == '>' ? "&gt;" : *p == '&' ? "&amp;" : *p == '"' ? "&quot;" : *p == '\'' ? "&#39;" : NULL;
+        const char *entity = *p == '<'    ? "&lt;"
+                             : *p == '>'  ? "&gt;"
+                             : *p == '&'  ? "&amp;"
+                             : *p == '"'  ? "&quot;"
+                             : *p == '\'' ? "&#39;"
+                                          : NULL;
         if (entity)
             text_append(t, entity, strlen(entity));
         else
@@ -28,9 +33,9 @@ static void put_figure(struct text *t, const char *value, const char *name)
 static void put_when(struct text *t, const struct run_facts *f)
 {
     char when[64] = "";
-    time_t at = (time_t)f->started_unix;
+    time_t at = f->started_unix > 0 && f->started_unix < 1e11 ? (time_t)f->started_unix : 0;
     struct tm parts;
-    if (f->started_unix > 0 && localtime_r(&at, &parts))
+    if (f->started_unix > 0 && f->started_unix < 1e11 && localtime_r(&at, &parts))
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &parts);
     text_printf(t, "<small>");
     page_escape(t, f->program[0] ? f->program : "a run that was cut off");
@@ -51,7 +56,10 @@ void page_verdict(struct text *t, const struct report_side *s)
     snprintf(value, sizeof(value), isnan(v->gain_bound) ? "n/a" : v->lost_ratio < 0.05 ? "nothing" : "%.2f&times;", v->gain_bound);
     put_figure(t, value, v->lost_ratio < 0.05 ? "to gain by feeding it faster" : "as fast at best");
     snprintf(value, sizeof(value), isnan(v->gpu_p50) ? "n/a" : "%.0f %%", 100 * v->gpu_p50);
-    put_figure(t, value, isnan(v->gpu_p50) ? "accelerator: no figure" : v->has_swings ? "accelerator busy (p50); it swings" : "accelerator busy (p50)");
+    put_figure(t, value,
+               isnan(v->gpu_p50) ? "accelerator: no figure"
+               : v->has_swings   ? "accelerator busy (p50); it swings"
+                                 : "accelerator busy (p50)");
     snprintf(value, sizeof(value), "%.0f s", v->run_s);
     put_figure(t, value, "watched");
     text_printf(t, "</div></section>\n");
@@ -72,7 +80,8 @@ void page_evidence(struct text *t, const struct report_side *s)
         text_printf(t, "</li>");
     }
     if (s->recording.lost_bytes)
-        text_printf(t, "<li>the recording is cut: %llu bytes at its end could not be used</li>", (unsigned long long)s->recording.lost_bytes);
+        text_printf(t, "<li>the recording is cut: %llu bytes at its end could not be used</li>",
+                    (unsigned long long)s->recording.lost_bytes);
     text_printf(t, "</ul></section>\n");
 }
 
@@ -81,10 +90,14 @@ void page_remedies(struct text *t, const struct report_side *s)
     const struct verdict *v = &s->verdict;
     text_printf(t, "<h2>What if</h2><section class=\"card\">");
     if (!v->remedies) {
-        text_printf(t, "%s</section>\n", v->lost_ratio < 0.05 ? "Nothing can be gained by feeding it faster." : "No remedy can be named from these figures.");
+        text_printf(t, "%s</section>\n",
+                    v->lost_ratio < 0.05 ? "Nothing can be gained by feeding it faster." : "No remedy can be named from these figures.");
         return;
     }
-    text_printf(t, "<table><thead><tr><th>change (present value beside it)</th><th class=\"n\">predicted</th><th class=\"hide\"></th></tr></thead><tbody>");
+    text_printf(
+        t,
+        "<table><thead><tr><th>change (present value beside it)</th>"
+        "<th class=\"n\">predicted</th><th class=\"hide\"></th></tr></thead><tbody>");
     for (int i = 0; i < v->remedies; i++) {
         const struct remedy *r = &v->remedy[i];
         text_printf(t, "<tr><td>");
@@ -92,8 +105,11 @@ void page_remedies(struct text *t, const struct report_side *s)
         if (isnan(r->predicted_gain))
             text_printf(t, "</td><td class=\"n\">n/a</td><td class=\"hide\"></td></tr>");
         else
-            text_printf(t, "</td><td class=\"n\">%.2f&times;</td><td class=\"hide\" style=\"width:22%%\"><span class=\"bar\" style=\"width:%.0f%%\">"
-                           "</span></td></tr>", r->predicted_gain, 100 * (r->predicted_gain - 1) / fmax(0.01, v->gain_bound - 1));
+            text_printf(
+                t,
+                "</td><td class=\"n\">%.2f&times;</td><td class=\"hide\" style=\"width:22%%\"><span class=\"bar\" style=\"width:%.0f%%\">"
+                "</span></td></tr>",
+                r->predicted_gain, 100 * (r->predicted_gain - 1) / fmax(0.01, v->gain_bound - 1));
     }
     text_printf(t, "</tbody></table></section>\n");
 }

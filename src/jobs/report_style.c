@@ -11,7 +11,8 @@ static const char style[] =
     "--bad:#f07485}}"
     "*{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,"
     "'Helvetica Neue',sans-serif;overflow-wrap:anywhere}main{max-width:1120px;margin:0 auto;padding:28px 20px 60px}"
-    "header p{margin:0;color:var(--dim);font-size:14px}h1{font-size:20px;margin:0 0 20px;font-weight:650}h2{font-size:17px;margin:34px 0 10px}"
+    "header p{margin:0;color:var(--dim);font-size:14px}h1{font-size:20px;margin:0 0 20px;font-weight:650}"
+    "h2{font-size:17px;margin:34px 0 10px}"
     ".card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:20px 22px}.sides{display:grid;gap:16px;"
     "grid-template-columns:repeat(auto-fit,minmax(300px,1fr))}"
     ".verdict{border-left:6px solid var(--mid)}.verdict.none{border-left-color:var(--good)}.verdict.high{border-left-color:var(--bad)}"
@@ -19,7 +20,8 @@ static const char style[] =
     ".figures{display:flex;flex-wrap:wrap;gap:12px 38px}.figures div b{display:block;font-size:25px;font-weight:650;line-height:1.2;"
     "font-variant-numeric:tabular-nums}.figures div span{color:var(--dim);font-size:13px}"
     "ul.evidence{margin:0;padding-left:20px}ul.evidence li{margin:5px 0}"
-    "table{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}th{font-size:13px;font-weight:500;color:var(--dim);text-align:left}"
+    "table{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    "th{font-size:13px;font-weight:500;color:var(--dim);text-align:left}"
     "td,th{padding:9px 10px 9px 0;border-bottom:1px solid var(--line);vertical-align:top}tr:last-child td{border-bottom:0}"
     "td.n,th.n{text-align:right;white-space:nowrap;padding-right:18px}td.n.good{color:var(--good)}td.n.bad{color:var(--bad)}"
     ".bar{display:inline-block;height:9px;border-radius:5px;background:var(--c1);vertical-align:middle;min-width:3px}"
@@ -27,7 +29,8 @@ static const char style[] =
     "figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 16px 12px;min-width:0}"
     "figcaption{display:flex;justify-content:space-between;gap:10px;font-weight:600;font-size:15px;margin-bottom:8px}"
     "figcaption .y{color:var(--dim);font-weight:400;font-size:13px;white-space:nowrap}"
-    "svg{display:block;width:100%;height:120px;border-bottom:1px solid var(--line)}.x{display:flex;justify-content:space-between;color:var(--dim);"
+    "svg{display:block;width:100%;height:120px;border-bottom:1px solid var(--line)}"
+    ".x{display:flex;justify-content:space-between;color:var(--dim);"
     "font-size:12px;margin-top:3px}.k{display:flex;flex-wrap:wrap;gap:2px 16px;font-size:13px;color:var(--dim);margin-top:6px}"
     ".k i{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:6px}.k b{color:var(--ink);font-weight:600}"
     ".a{opacity:.88}.l{fill:none!important;stroke-width:2;vector-effect:non-scaling-stroke}.g{stroke:var(--line);stroke-width:1;"
@@ -37,7 +40,8 @@ static const char style[] =
     ".c3{fill:var(--c3);stroke:var(--c3)}i.c3{background:var(--c3)}.c4{fill:var(--c4);stroke:var(--c4)}i.c4{background:var(--c4)}"
     ".c5{fill:var(--c5);stroke:var(--c5)}i.c5{background:var(--c5)}.c6{fill:var(--c6);stroke:var(--c6)}i.c6{background:var(--c6)}"
     ".c7{fill:var(--c7);stroke:var(--c7)}i.c7{background:var(--c7)}.c8{fill:var(--c8);stroke:var(--c8)}i.c8{background:var(--c8)}"
-    ".a{stroke:none}@media(max-width:520px){main{padding:18px 12px 40px}.card{padding:16px}.verdict .what{font-size:22px}.hide{display:none}"
+    ".a{stroke:none}@media(max-width:520px){main{padding:18px 12px 40px}.card{padding:16px}.verdict .what{font-size:22px}"
+    ".hide{display:none}"
     "svg{height:100px}}@media print{body{background:#fff}}";
 
 static const char script[] =
@@ -46,20 +50,25 @@ static const char script[] =
     "const at=e=>{const r=s.getBoundingClientRect(),t=(e.clientX-r.left)/r.width*end;let i=0;while(i<d.t.length-1&&d.t[i]<t)i++;"
     "h.setAttribute('d','M'+1000*d.t[i]/end+' 0V100');h.style.visibility='visible';"
     "b.forEach((x,k)=>x.textContent=d.v[k][i]===null?'n/a':d.v[k][i]+' '+u)};"
-    "s.addEventListener('pointermove',at);s.addEventListener('pointerleave',()=>{h.style.visibility='hidden';b.forEach(x=>x.textContent='')})})";
+    "s.addEventListener('pointermove',at);"
+    "s.addEventListener('pointerleave',()=>{h.style.visibility='hidden';b.forEach(x=>x.textContent='')})})";
 
 void page_begin(struct text *t, const char *title)
 {
-    text_printf(t, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,"
-                   "initial-scale=1\"><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';"
-                   "script-src 'unsafe-inline';img-src data:\"><meta name=\"color-scheme\" content=\"light dark\"><link rel=\"icon\" href=\"data:,\"><title>");
+    text_printf(
+        t,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,"
+        "initial-scale=1\"><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';"
+        "script-src 'unsafe-inline';img-src data:\"><meta name=\"color-scheme\" content=\"light dark\">"
+        "<link rel=\"icon\" href=\"data:,\"><title>");
     page_escape(t, title);
     text_printf(t, "</title><style>%s</style></head><body><main>\n", style);
 }
 
 void page_end(struct text *t)
 {
-    text_printf(t, "<footer>Made by fullbore %s from a recording. Shaded: start-up and end, left out of the verdict. "
-                   "Figures that could not be read are left out, never shown as 0.</footer></main><script>%s</script></body></html>\n",
+    text_printf(t,
+                "<footer>Made by fullbore %s from a recording. Shaded: start-up and end, left out of the verdict. "
+                "Figures that could not be read are left out, never shown as 0.</footer></main><script>%s</script></body></html>\n",
                 fb_version(), script);
 }

@@ -94,8 +94,9 @@ static void note_losses(struct watch *w)
     }
     f->lost[0] = 0;
     if (w->sampler.denied == EACCES || w->sampler.denied == EPERM)
-        snprintf(f->lost, sizeof(f->lost), "system calls (ptrace read access to the process is missing: run as its user, or start it with "
-                                           "'fullbore watch --'); so what it waits for is unknown");
+        snprintf(f->lost, sizeof(f->lost),
+                 "system calls (ptrace read access to the process is missing: run as its user, or start it with "
+                 "'fullbore watch --'); so what it waits for is unknown");
     else if (io_denied)
         snprintf(f->lost, sizeof(f->lost), "bytes read (access to /proc/PID/io is missing: run as the same user)");
     else if (w->sampler.tree.is_cut)
@@ -160,7 +161,8 @@ static void take_snapshot(struct watch *w, uint64_t now)
 
 static void step(struct watch *w)
 {
-    uint64_t now = clock_now_ns(), cpu = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID), spacing = w->tick_ns > discover_ns ? w->tick_ns : discover_ns;
+    uint64_t now = clock_now_ns(), cpu = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID),
+             spacing = w->tick_ns > discover_ns ? w->tick_ns : discover_ns;
     if (now >= w->discover_at) {
         sampler_discover(&w->sampler, now);
         look_at_gpu(w);

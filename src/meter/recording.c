@@ -92,7 +92,8 @@ static int read_head(FILE *f, const char *path, struct fb_error *e)
     }
     if (h.version > SNAPSHOT_VERSION) {
         error_at(e, path, -1);
-        error_set(e, FB_E_UNSUPPORTED, "recording", "the recording has version %u and this fullbore reads up to %d", h.version, SNAPSHOT_VERSION);
+        error_set(e, FB_E_UNSUPPORTED, "recording", "the recording has version %u and this fullbore reads up to %d", h.version,
+                  SNAPSHOT_VERSION);
         error_remedy(e, "use the fullbore that made it, or a newer one");
         return FB_E_UNSUPPORTED;
     }
@@ -102,8 +103,8 @@ static int read_head(FILE *f, const char *path, struct fb_error *e)
 static void end_texts(struct run_facts *f)
 {
     char *const texts[] = {f->program, f->script, f->gpu_name, f->gpu_reason, f->data_mount, f->data_device, f->lost};
-    const size_t sizes[] = {sizeof(f->program), sizeof(f->script), sizeof(f->gpu_name), sizeof(f->gpu_reason), sizeof(f->data_mount),
-                            sizeof(f->data_device), sizeof(f->lost)};
+    const size_t sizes[] = {sizeof(f->program),    sizeof(f->script),      sizeof(f->gpu_name), sizeof(f->gpu_reason),
+                            sizeof(f->data_mount), sizeof(f->data_device), sizeof(f->lost)};
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         texts[i][sizes[i] - 1] = 0;
 }
@@ -116,6 +117,10 @@ static int take_block(struct recording *r, const struct block_head *h, const voi
     } else if (h->kind == BLOCK_SNAPSHOT && h->bytes == sizeof(struct snapshot)) {
         struct snapshot s;
         memcpy(&s, payload, sizeof(s));
+        if (!(s.file_kind >= 0 && s.file_kind < FILE_KINDS))
+            s.file_kind = FILE_NONE; /* the one number that becomes an index */
+        if (!(s.wall_s > 0 && s.wall_s < 1e9 && s.at_s >= 0 && s.at_s < 1e12))
+            return 0;
         return series_add(&r->series, &s);
     }
     return 0;

@@ -1,4 +1,5 @@
-/* One snapshot: what a watched program and its machine did during one interval. Feeds the live line, the verdict, the recording, the report.
+/* One snapshot: what a watched program and its machine did during one interval. Feeds the live line, the verdict, the recording, the
+ * report.
  *
  * Sums are over the interval and over the threads of a role; a figure that could not be read is NAN (doubles) and is never shown as 0.
  * Every member is 8 bytes wide, so a snapshot is a row of numbers: recordings write it as it is, and SNAPSHOT_VERSION counts its layouts.
@@ -40,31 +41,44 @@ enum wait_kind {
 };
 
 struct role_figures {
-    double threads;    /* alive at the end of the interval */
+    double threads; /* alive at the end of the interval */
     double processes;
-    double wall_ns;    /* lifetime inside the interval: = cpu + delay + off */
+    double wall_ns; /* lifetime inside the interval: = cpu + delay + off */
     double cpu_ns;
-    double delay_ns;   /* wanted a core and got none */
+    double delay_ns; /* wanted a core and got none */
     double off_ns[WAIT_KINDS];
     double read_cpu_ns; /* of cpu_ns: in samples in which the thread had read file data */
-    double lock_ns;    /* of off_ns[WAIT_LOCK]: by threads that do a share of the role's work */
-    double active_ns;  /* time in which at least one thread of the role ran or waited for storage or network */
+    double lock_ns;     /* of off_ns[WAIT_LOCK]: by threads that do a share of the role's work */
+    double active_ns;   /* time in which at least one thread of the role ran or waited for storage or network */
 };
 
-enum file_kind { FILE_NONE, FILE_ROTATING, FILE_SSD, FILE_NVME, FILE_VIRTUAL, FILE_MEMORY, FILE_NFS, FILE_9P, FILE_S3, FILE_FUSE,
-                 FILE_OTHER_REMOTE, FILE_OTHER_LOCAL, FILE_KINDS };
+enum file_kind {
+    FILE_NONE,
+    FILE_ROTATING,
+    FILE_SSD,
+    FILE_NVME,
+    FILE_VIRTUAL,
+    FILE_MEMORY,
+    FILE_NFS,
+    FILE_9P,
+    FILE_S3,
+    FILE_FUSE,
+    FILE_OTHER_REMOTE,
+    FILE_OTHER_LOCAL,
+    FILE_KINDS
+};
 
 struct snapshot {
     double at_s;   /* end of the interval, since watching began (monotonic) */
     double wall_s; /* its length */
     struct role_figures role[ROLE_COUNT];
 
-    double ticks;        /* looks at the threads in this interval */
-    double calls_known;  /* share of looks at waiting threads whose system call could be read; NAN: none waited */
-    double startup_ns;   /* consumer time until the first loaders delivered */
-    double pause_ns;     /* consumer time while loaders ended and came anew */
+    double ticks;       /* looks at the threads in this interval */
+    double calls_known; /* share of looks at waiting threads whose system call could be read; NAN: none waited */
+    double startup_ns;  /* consumer time until the first loaders delivered */
+    double pause_ns;    /* consumer time while loaders ended and came anew */
     double loader_births, loader_deaths;
-    double code_bytes;   /* mapped libraries of the trainers: grows while a program imports */
+    double code_bytes; /* mapped libraries of the trainers: grows while a program imports */
 
     double read_chars, read_calls, read_bytes, write_bytes; /* of the tree: by system calls, their count, from and to storage */
     double consumer_read_chars, loader_read_chars;          /* by thread; NAN: not readable */
@@ -72,22 +86,22 @@ struct snapshot {
     double consumer_system_ns, loader_system_ns; /* CPU time inside the kernel, of trainers and of worker processes */
     double rss_bytes;
 
-    double cpu_ratio, cores;                  /* of the machine; cores this program may use */
-    double quota_cores, throttled_s;          /* cgroup; NAN: no quota or not readable */
+    double cpu_ratio, cores;                                                              /* of the machine; cores this program may use */
+    double quota_cores, throttled_s;                                                      /* cgroup; NAN: no quota or not readable */
     double memory_used_bytes, memory_total_bytes, memory_limit_bytes, memory_group_bytes; /* machine; cgroup's limit and use, NAN: none */
-    double refaults;                          /* pages that came back soon after they were dropped */
+    double refaults;                                     /* pages that came back soon after they were dropped */
     double psi_cpu, psi_io, psi_memory, psi_memory_full; /* share of the interval in which some (all) tasks waited */
 
     double disk_reads, disk_read_bytes, disk_read_s, disk_queue_s, disk_busy_s; /* devices under the files in use, else all */
     double disk_write_bytes;
-    double disk_cap_bytes, disk_cap_reads;    /* per second, by cgroup; NAN: none */
-    double file_kind;                         /* enum file_kind of the data's files */
+    double disk_cap_bytes, disk_cap_reads;             /* per second, by cgroup; NAN: none */
+    double file_kind;                                  /* enum file_kind of the data's files */
     double net_in_bytes, net_out_bytes, net_cap_bytes; /* without loopback; cap per second, NAN: unknown */
     double loopback_bytes;
 
     double gpu_count, gpu_ratio, gpu_low_ratio, gpu_high_ratio; /* NAN: no figure (why: gpu_reason of the run) */
     double gpu_memory_bytes, gpu_memory_total_bytes, gpu_power_w;
-    double pcie_in_bytes, pcie_cap_bytes;     /* per second, host to device */
+    double pcie_in_bytes, pcie_cap_bytes; /* per second, host to device */
 };
 
 /* What is true for a whole run. */
@@ -96,10 +110,10 @@ struct run_facts {
     char script[128];  /* the script's name, if there is one; never the other arguments */
     char gpu_name[96], gpu_reason[160];
     char data_mount[128], data_device[64]; /* where the data lies */
-    char lost[256];    /* what could not be seen and why; empty: all */
+    char lost[256];                        /* what could not be seen and why; empty: all */
     double machine_cores;
     double started_unix;
-    double exit_code;  /* NAN: still running or not known */
+    double exit_code;     /* NAN: still running or not known */
     double uses_fullbore; /* 1: fullbore's own threads were seen */
 };
 
@@ -112,8 +126,8 @@ enum { SERIES_MOST = 4096 };
 struct series {
     struct snapshot *row;
     int count;
-    int merged;      /* how many rows went into each but the last */
-    int in_last;     /* how many rows are in the last one so far */
+    int merged;  /* how many rows went into each but the last */
+    int in_last; /* how many rows are in the last one so far */
 };
 int series_add(struct series *s, const struct snapshot *row); /* 0, or FB_E_NOMEM */
 void series_free(struct series *s);

@@ -70,7 +70,8 @@ static struct verdict judge(struct snapshot row)
 static void assert_kind(const struct verdict *v, enum verdict_kind kind)
 {
     if (v->kind != kind)
-        fail_msg("the verdict is '%s' and should be '%s' (%s)", verdict_name(v->kind), verdict_name(kind), v->evidences ? v->evidence[0] : "");
+        fail_msg("the verdict is '%s' and should be '%s' (%s)", verdict_name(v->kind), verdict_name(kind),
+                 v->evidences ? v->evidence[0] : "");
 }
 
 static void near(double value, double wanted)
@@ -109,7 +110,8 @@ static void large_reads_at_the_limit_of_the_group_are_disk_bandwidth(void **stat
     row.read_bytes = 24e6, row.disk_cap_bytes = 25e6;
     struct verdict v = judge(row);
     assert_kind(&v, VERDICT_DISK_BANDWIDTH);
-    row.disk_cap_bytes = NAN, row.read_bytes = 400e6, row.disk_reads = 800, row.disk_read_bytes = 400e6, row.disk_read_s = 8, row.disk_queue_s = 8;
+    row.disk_cap_bytes = NAN, row.read_bytes = 400e6, row.disk_reads = 800, row.disk_read_bytes = 400e6, row.disk_read_s = 8,
+    row.disk_queue_s = 8;
     v = judge(row);
     assert_kind(&v, VERDICT_DISK_BANDWIDTH);
 }
@@ -197,6 +199,18 @@ static void restarts_of_workers_are_a_pause(void **state)
     assert_kind(&v, VERDICT_PAUSE);
     assert_non_null(strstr(v.remedy[0].change, "persistent_workers=True"));
     near(v.remedy[0].predicted_gain, 2);
+}
+
+static void writing_checkpoints_is_a_pause(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.02, 0.3, WAIT_PIPE, 2);
+    row.role[ROLE_CONSUMER].off_ns[WAIT_SLEEP] -= 0.25e9;
+    row.role[ROLE_CONSUMER].off_ns[WAIT_WRITE] += 0.25e9;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_PAUSE);
+    assert_non_null(strstr(v.remedy[0].change, "checkpoints"));
+    near(v.remedy[0].predicted_gain, 1.33);
 }
 
 static void the_accelerators_figures_come_first(void **state)
@@ -343,8 +357,10 @@ static void the_json_has_its_keys_and_null_for_what_is_unknown(void **state)
     struct text t = {.limit = 1 << 20};
     diagnose(&s, &facts, &v);
     verdict_json(&v, &facts, &s, &t);
-    static const char *const keys[] = {"\"verdict\":\"data-bound: cpu\"", "\"starved_ratio\":", "\"gain_bound\":", "\"evidence\":[", "\"remedies\":[{\"change\":",
-                                       "\"predicted_gain\":", "\"series\":{", "\"gpu_ratio_p50\":null", "\"script\":\"train.py\""};
+    static const char *const keys[] = {
+        "\"verdict\":\"data-bound: cpu\"", "\"starved_ratio\":",  "\"gain_bound\":", "\"evidence\":[",
+        "\"remedies\":[{\"change\":",      "\"predicted_gain\":", "\"series\":{",    "\"gpu_ratio_p50\":null",
+        "\"script\":\"train.py\""};
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         if (!strstr(t.data, keys[i]))
             fail_msg("%s is missing in %s", keys[i], t.data);
@@ -366,6 +382,7 @@ int main(void)
         cmocka_unit_test(page_faults_are_thrash_only_when_memory_is_tight),
         cmocka_unit_test(threads_that_take_turns_are_a_serial_section),
         cmocka_unit_test(restarts_of_workers_are_a_pause),
+        cmocka_unit_test(writing_checkpoints_is_a_pause),
         cmocka_unit_test(the_accelerators_figures_come_first),
         cmocka_unit_test(a_busy_host_with_an_idle_device_is_host_bound_and_a_full_link_is_transfer),
         cmocka_unit_test(without_figures_of_a_device_nothing_is_said_about_it),

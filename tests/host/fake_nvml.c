@@ -1,4 +1,5 @@
 /* A stand-in for the NVIDIA driver library. FAKE_NVML is "function=code function=code ...": what each call returns (default 0). */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ int nvmlDeviceGetCount_v2(unsigned *count)
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 {
     static int devices[64];
+    devices[index % 64] = (int)index;
     *device = &devices[index % 64];
     return code_of("handle");
 }
@@ -50,15 +52,15 @@ int nvmlDeviceGetName(void *device, char *name, unsigned length)
 }
 int nvmlDeviceGetUtilizationRates(void *device, struct nvml_utilization *u)
 {
-    (void)device;
-    u->gpu = 85;
+    bool is_idle = getenv("FAKE_NVML_IDLE") && *(int *)device > 0; /* all but the first */
+    u->gpu = is_idle ? 0 : 85;
     u->memory = 10;
     return code_of("utilization");
 }
 int nvmlDeviceGetMemoryInfo(void *device, struct nvml_memory *m)
 {
-    (void)device;
-    *m = (struct nvml_memory){24000000000ull, 11700000000ull, 12300000000ull};
+    bool is_idle = getenv("FAKE_NVML_IDLE") && *(int *)device > 0;
+    *m = (struct nvml_memory){24000000000ull, 11700000000ull, is_idle ? 1000000 : 12300000000ull};
     return code_of("memory");
 }
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts)

@@ -96,6 +96,22 @@ static void a_driver_without_devices_is_said(void **state)
     gpu_close(&g);
 }
 
+static void devices_that_nobody_uses_do_not_count(void **state)
+{
+    (void)state;
+    struct gpu g;
+    setenv("FAKE_NVML_COUNT", "8", 1);
+    setenv("FAKE_NVML_IDLE", "1", 1);
+    struct gpu_figures f = look("", &g);
+    assert_true(f.count == 1 && f.busy_ratio == 0.85 && f.memory_total_bytes == 24e9);
+    gpu_close(&g);
+    unsetenv("FAKE_NVML_IDLE");
+    f = look("", &g);
+    assert_true(f.count == 8 && fabs(f.busy_ratio - 0.85) < 1e-9 && f.memory_total_bytes == 8 * 24e9);
+    gpu_close(&g);
+    unsetenv("FAKE_NVML_COUNT");
+}
+
 static void amd_is_read_from_sysfs(void **state)
 {
     (void)state;
@@ -122,6 +138,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(other_figures_fail_alone),
         cmocka_unit_test(no_driver_is_said),
         cmocka_unit_test(a_driver_without_devices_is_said),
+        cmocka_unit_test(devices_that_nobody_uses_do_not_count),
         cmocka_unit_test(amd_is_read_from_sysfs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     script = folder / "<b>x&'.py"
     script.write_text("import time\nt = time.time()\nwhile time.time() - t < 4:\n    sum(range(20000)); time.sleep(0.01)\n")
-    subprocess.run([COMMAND, "watch", "--quiet", "-o", str(folder / "run.fbr"), "--", sys.executable, str(script)], check=True, stderr=subprocess.DEVNULL)
+    command = [COMMAND, "watch", "--quiet", "-o", str(folder / "run.fbr"), "--", sys.executable, str(script)]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     return folder / "run.fbr"
 
 
@@ -93,9 +94,10 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
 
 PROBE = """<script>addEventListener('load', () => setTimeout(() => {
 const charts = [...document.querySelectorAll('figure.chart svg')];
+const all = q => [...document.querySelectorAll(q)];
 const drawn = charts.filter(s => [...s.querySelectorAll('path.a,path.l')].some(p => p.getBBox().width > 500)).length;
-const wide = [...document.querySelectorAll('body *')].filter(e => !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).length;
-const small = [...document.querySelectorAll('p,li,td,span,b,div')].filter(e => e.textContent.trim() && parseFloat(getComputedStyle(e).fontSize) < 12).length;
+const wide = all('body *').filter(e => !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).length;
+const small = all('p,li,td,span,b,div').filter(e => e.textContent.trim() && parseFloat(getComputedStyle(e).fontSize) < 12).length;
 parent.postMessage({charts: charts.length, drawn, wide, small, scroll: document.documentElement.scrollWidth, inner: innerWidth}, '*');
 }, 300));</script>"""
 
@@ -108,9 +110,9 @@ def test_chromium_draws_it_without_complaint(page: Path, tmp_path: Path, width: 
     outer = tmp_path / "outer.html"
     outer.write_text(f"<iframe src='inner.html' style='width:{width}px;height:900px;border:0'></iframe><pre id=out></pre>"
                      "<script>onmessage = e => out.textContent = JSON.stringify(e.data)</script>")
-    done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--enable-logging=stderr",
-                           "--virtual-time-budget=4000", "--window-size=1400,1000", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
-                           outer.as_uri()], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom",
+                           "--enable-logging=stderr", "--virtual-time-budget=4000", "--window-size=1400,1000",
+                           f"--user-data-dir={tmp_path / 'profile'}", outer.as_uri()], capture_output=True, text=True, timeout=120)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert console == []
     found = re.search(r'<pre id="out">(.*?)</pre>', done.stdout)

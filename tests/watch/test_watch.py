@@ -15,7 +15,8 @@ COMMAND = os.environ.get("FULLBORE_COMMAND", str(Path(__file__).resolve().parent
 
 
 def watch(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, "watch", *arguments], capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
+    command = [COMMAND, "watch", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
 
 
 def python(code: str, *arguments: str) -> list[str]:
@@ -82,7 +83,8 @@ def test_an_interrupt_ends_watching_and_not_the_process() -> None:
 def test_signals_are_passed_on_once() -> None:
     code = ("import signal, sys, time\nseen = []\nsignal.signal(signal.SIGTERM, lambda *a: seen.append(1))\nprint('ready', flush=True)\n"
             "t = time.time()\nwhile time.time() - t < 1.5: time.sleep(0.05)\nsys.exit(40 + len(seen))")
-    watcher = subprocess.Popen([COMMAND, "watch", "--quiet", "--", *python(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [COMMAND, "watch", "--quiet", "--", *python(code)]
+    watcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert watcher.stdout and watcher.stdout.readline() == "ready\n"
     watcher.send_signal(signal.SIGTERM)
     assert watcher.wait(20) == 41
@@ -102,7 +104,8 @@ def test_a_verdict_on_demand() -> None:
 def test_secrets_in_the_command_line_are_kept_nowhere(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import time; time.sleep(2.2)")
-    done = watch("--summary", str(tmp_path / "s.json"), "-o", str(tmp_path / "run.fbr"), "--", sys.executable, str(script), "--token=hunter2", "hunter2")
+    command = [sys.executable, str(script), "--token=hunter2", "hunter2"]
+    done = watch("--summary", str(tmp_path / "s.json"), "-o", str(tmp_path / "run.fbr"), "--", *command)
     page = tmp_path / "page.html"
     assert subprocess.run([COMMAND, "report", str(tmp_path / "run.fbr"), "-o", str(page)]).returncode == 0
     for text in (done.stderr.encode(), (tmp_path / "s.json").read_bytes(), (tmp_path / "run.fbr").read_bytes(), page.read_bytes()):
@@ -121,11 +124,13 @@ def test_the_summary_has_its_keys_and_no_figure_of_a_missing_device(tmp_path: Pa
 
 
 def test_two_thousand_threads_are_followed_cheaply(tmp_path: Path) -> None:
-    code = "import threading, time\nts = [threading.Thread(target=time.sleep, args=(9,)) for _ in range(2000)]\nfor t in ts: t.start()\nfor t in ts: t.join()"
+    code = ("import threading, time\nts = [threading.Thread(target=time.sleep, args=(9,)) for _ in range(2000)]\n"
+            "for t in ts: t.start()\nfor t in ts: t.join()")
     before = os.times()
     child = subprocess.Popen(python(code))
     time.sleep(2)
-    watcher = subprocess.Popen([COMMAND, "watch", "--quiet", "--pid", str(child.pid), "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    command = [COMMAND, "watch", "--quiet", "--pid", str(child.pid), "--json"]
+    watcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     time.sleep(5)
     watcher.send_signal(signal.SIGINT)
     text, _ = watcher.communicate(timeout=20)
@@ -140,7 +145,8 @@ def test_two_thousand_threads_are_followed_cheaply(tmp_path: Path) -> None:
 
 def test_children_that_come_and_go_are_followed(tmp_path: Path) -> None:
     code = ("import multiprocessing as m, time\ndef f():\n    t = time.time()\n    while time.time() - t < 1: pass\n"
-            "if __name__ == '__main__':\n    c = m.get_context('fork')\n    for _ in range(3):\n        p = [c.Process(target=f) for _ in range(2)]\n"
+            "if __name__ == '__main__':\n    c = m.get_context('fork')\n    for _ in range(3):\n"
+            "        p = [c.Process(target=f) for _ in range(2)]\n"
             "        for x in p: x.start()\n        for x in p: x.join()\n")
     script = tmp_path / "go.py"
     script.write_text(code)
@@ -172,8 +178,8 @@ def test_on_a_terminal_the_line_has_its_own_row_and_the_row_is_given_back() -> N
 def test_a_closed_terminal_does_not_end_the_program(tmp_path: Path) -> None:
     mark = tmp_path / "done"
     read_end, write_end = os.pipe()
-    child = subprocess.Popen([COMMAND, "watch", "--line-every", "0.2", "--", *python(f"import time; time.sleep(1.5); open({str(mark)!r}, 'w')")],
-                             stderr=write_end)
+    code = f"import time; time.sleep(1.5); open({str(mark)!r}, 'w')"
+    child = subprocess.Popen([COMMAND, "watch", "--line-every", "0.2", "--", *python(code)], stderr=write_end)
     os.close(write_end)
     os.close(read_end)
     assert child.wait(20) == 0

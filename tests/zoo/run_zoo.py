@@ -2,9 +2,9 @@
 
     tests/zoo/run_zoo.py [--runs N] [--only NAME,...] [--seconds S] [--show] [--command FULLBORE] [--nvml LIBRARY]
 
-Each program runs N times with different seeds (its sizes and times vary by a quarter). Limits on reads, bytes, cores and memory are real ones, set
-by control groups (version 1, root); without the right to make them those programs are skipped with the reason. The table ends with the count
-of programs that were right in 95 % of their runs. Exit code 1: a program was right in less than --least of its runs.
+Each program runs N times with different seeds (its sizes and times vary by a quarter). Limits on reads, bytes, cores and memory are real
+ones, set by control groups (version 1, root); without the right to make them those programs are skipped with the reason. The table ends with
+the count of programs that were right in 95 % of their runs. Exit code 1: a program was right in less than --least of its runs.
 """
 
 import argparse
@@ -37,7 +37,8 @@ class Program:
 
 
 PROGRAMS = [
-    Program("slow_storage", ["slow_storage.py"], "data-bound: disk-latency", {"blkio/blkio.throttle.read_iops_device": "{dev} 120"}, cold=True),
+    Program("slow_storage", ["slow_storage.py"], "data-bound: disk-latency",
+            {"blkio/blkio.throttle.read_iops_device": "{dev} 120"}, cold=True),
     Program("slow_bandwidth", ["slow_bandwidth.py"], "data-bound: disk-bandwidth",
             {"blkio/blkio.throttle.read_bps_device": "{dev} 25000000"}, cold=True),
     Program("few_workers", ["cpu_workers.py", "1"], "data-bound: cpu"),
@@ -148,13 +149,10 @@ def run_once(program: Program, seed: int, data: Path, options: argparse.Namespac
     summary = data / "summary.json"
     summary.unlink(missing_ok=True)
     with limited(program, data) as groups:
-        def join() -> None:
-            for path in groups:
-                path.write_text(str(os.getpid()))
         inner = [sys.executable, "-c", "import os,sys\nfor p in sys.argv[1].split(','):\n  p and open(p,'w').write(str(os.getpid()))\n"
                  "os.execv(sys.argv[2],sys.argv[2:])", ",".join(map(str, groups)), *argv]
-        done = subprocess.run([options.command, "watch", "--quiet", "--summary", str(summary), "-o", str(data / "run.fbr"), "--", *inner], env=env, capture_output=True,
-                              text=True, timeout=120)
+        watch = [options.command, "watch", "--quiet", "--summary", str(summary), "-o", str(data / "run.fbr"), "--", *inner]
+        done = subprocess.run(watch, env=env, capture_output=True, text=True, timeout=120)
     if server:
         server.kill()
         server.wait()
@@ -205,7 +203,8 @@ def main() -> int:
         failed |= right < options.least
         others = {v: verdicts.count(v) for v in sorted(set(verdicts)) if v != program.verdict}
         mean = f"{100 * sum(starved) / len(starved):6.0f}%" if starved else "    n/a"
-        print(f"{program.name:<18}{program.verdict:<30}{100 * right:>7.0f}%  {mean}  {', '.join(f'{k} x{n}' for k, n in others.items())}", flush=True)
+        wrong = ", ".join(f"{k} x{n}" for k, n in others.items())
+        print(f"{program.name:<18}{program.verdict:<30}{100 * right:>7.0f}%  {mean}  {wrong}", flush=True)
     print(f"{good} of {judged} programs right in at least 95 % of {options.runs} runs; {skipped} skipped", flush=True)
     return 1 if failed else 0
 

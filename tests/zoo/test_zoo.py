@@ -22,8 +22,8 @@ spec.loader.exec_module(run_zoo)
 def test_the_verdict_is_right(name: str) -> None:
     pytest.importorskip("torch")
     runs = "20" if os.environ.get("FB_SOAK") else "1"
-    done = subprocess.run([sys.executable, str(HERE / "run_zoo.py"), "--only", name, "--runs", runs, "--seconds", "5", "--command", COMMAND, "--show"],
-                          capture_output=True, text=True, timeout=3600)
+    command = [sys.executable, str(HERE / "run_zoo.py"), "--only", name, "--runs", runs, "--seconds", "5", "--command", COMMAND, "--show"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     print(done.stdout)
     if "skipped: " in done.stdout:
         pytest.skip(done.stdout.split("skipped: ", 1)[1].splitlines()[0])
