@@ -1,0 +1,85 @@
+"""What JPEG checkpoints and draft decoding buy, end to end: ratios in one run, sides taking turns.
+
+    bench/regions.py [--rounds N] [--photos N] [--threads N]
+
+Rows: the engine on files whose checkpoints are known, with the records in memory and with the records evicted from the page cache first,
+against torch's DataLoader with Pillow at its best of 1 to 4 workers; and whole 2-megapixel photographs resized for validation, with and
+without draft=1. The decoder alone is measured by build/bench/jpeg_region.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+import run as bench
+
+EVAL = "resize size=256{}; center_crop size=224,224; " + bench.IMAGENET
+
+
+def evict(folder: Path) -> None:
+    os.sync()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            fd = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+
+
+def large_photos(photos: Path, count: int) -> Path:
+    """Mosaics of the bench's photographs, 1632 x 1224 pixels: what a camera of two megapixels writes, in size and detail."""
+    out = bench.ROOT / ".cache" / f"large-{count}"
+    if (out / ".made").exists():
+        return out
+    files = sorted(photos.rglob("*.jpg"))
+    for i in range(count):
+        image = Image.new("RGB", (1632, 1224))
+        for k in range(9):
+            with Image.open(files[(9 * i + k) % len(files)]) as part:
+                image.paste(part.convert("RGB").resize((544, 408), Image.Resampling.BICUBIC), (k % 3 * 544, k // 3 * 408))
+        path = out / f"class{i % 4}" / f"{i:04d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path, quality=93, subsampling=2 if i % 4 == 0 else 0)
+    (out / ".made").write_text("")
+    return out
+
+
+def rate(records: list[dict]) -> str:
+    return (f"{statistics.median(r['samples_per_second'] for r in records):,.0f} per second, "
+            f"{statistics.median(r['cpu_seconds_per_1000_samples'] for r in records):.3f} CPU s per 1000")
+
+
+def ratio(a: list[dict], b: list[dict]) -> float:
+    return statistics.median(x["samples_per_second"] / y["samples_per_second"] for x, y in zip(a, b))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--photos", type=int, default=4000)
+    parser.add_argument("--threads", type=int, default=2)
+    b = bench.Bench(parser.parse_args())
+    env = bench.known(b)
+    workers = bench.best_workers(b)
+    large = large_photos(b.photos, 400)
+    sides: dict[str, list[dict]] = {name: [] for name in ("known", "records cold", "peer", "draft", "whole")}
+    for _ in range(b.options.rounds):
+        sides["known"].append(bench.ours(b.photos, threads=b.options.threads, env=env))
+        sides["peer"].append(bench.peer(b, "float32", workers))
+        evict(Path(env["XDG_CACHE_HOME"]))
+        sides["records cold"].append(bench.ours(b.photos, threads=b.options.threads, env=env))
+        for name, flag in (("draft", " draft=1"), ("whole", "")):
+            sides[name].append(bench.ours(large, threads=b.options.threads, transform=EVAL.format(flag)))
+    for name, records in sides.items():
+        print(f"{name:14s} {rate(records)}")
+    print(f"known files against DataLoader + Pillow ({workers} workers): {ratio(sides['known'], sides['peer']):.2f}x")
+    print(f"records cold on disk against DataLoader + Pillow: {ratio(sides['records cold'], sides['peer']):.2f}x")
+    print(f"draft=1 against whole decode + resize, 2 megapixels: {ratio(sides['draft'], sides['whole']):.2f}x")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
