@@ -83,8 +83,7 @@ static int find_or_scan(struct dataset_job *job, const struct dataset_ops *ops, 
         rc = scan_now(job, ops, &d->catalog, e);
     if (rc == 0 && d->is_fresh && path)
         keep_store(job, path, &d->catalog);
-    if (path && asprintf(&d->learnt_dir, "%.*s.learnt", (int)(strlen(path) - strlen(".catalog")), path) < 0)
-        d->learnt_dir = NULL;
+    d->learnt_dir = path ? keep_learnt_dir(job, ops->name) : NULL;
     free(path);
     return rc;
 }

@@ -49,6 +49,15 @@ char *keep_path(const struct dataset_job *job, const char *kind)
     return path;
 }
 
+char *keep_learnt_dir(const struct dataset_job *job, const char *kind)
+{
+    char *path = keep_path(job, kind), *dir = NULL;
+    if (path && asprintf(&dir, "%.*s.learnt", (int)(strlen(path) - strlen(".catalog")), path) < 0)
+        dir = NULL;
+    free(path);
+    return dir;
+}
+
 /* mkdir -p of the path's directory; failures show when the file is written. */
 static void make_directories(const char *path)
 {

@@ -14,6 +14,8 @@ enum { KEEP_SLACK_NS = 2000000000 };
 
 /* The catalog's file, or NULL: there is no place for it. The caller frees it. */
 char *keep_path(const struct dataset_job *job, const char *kind);
+/* Where what is learnt of its samples is kept, or NULL. The caller frees it. */
+char *keep_learnt_dir(const struct dataset_job *job, const char *kind);
 /* Opens the kept catalog if it is there, whole and still fits; NULL otherwise. FB_E_INTERRUPTED goes to `e`. */
 struct catalog *keep_find(struct dataset_job *job, const struct dataset_ops *ops, const char *path, struct fb_error *e);
 /* Tries to put *c there; failing is said in the log and costs a scan next time. */

@@ -14,6 +14,7 @@
 #include "base/checksum.h"
 #include "dataset/keep.h"
 #include "dataset/location.h"
+#include "dataset/pack_learnt.h"
 #include "dataset/pack_merge.h"
 #include "dataset/shards.h"
 #include "dataset/tar_labels.h"
@@ -195,6 +196,10 @@ static int open_pack(struct dataset_job *job, struct catalog **out, struct fb_er
     if (s->count != 1 || !s->is_all_packs)
         return 0;
     FB_TRY(pack_open_catalog(&s->archive[0], out, e));
+    char *learnt_dir = keep_learnt_dir(job, "tar");
+    if (learnt_dir)
+        pack_learnt_import(&s->archive[0], *out, learnt_dir, &job->request->log);
+    free(learnt_dir);
     return 1;
 }
 
