@@ -189,6 +189,20 @@ def test_a_renamed_or_copied_pack_still_opens(photos: Path, tmp_path: Path) -> N
     assert info(tmp_path / "elsewhere" / "other name.tar")["fingerprint"] == expected
 
 
+def test_what_was_learnt_rides_along(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for p in photos.rglob("*.jpg"):  # large enough to be worth a record
+        Image.effect_noise((640, 480), 60).convert("RGB").save(p)
+    known = json.loads(run("index", photos, "--learn", "--json"))["records"]
+    assert known >= 10
+    run("pack", photos, "-o", tmp_path / "p.tar")
+    run("verify", tmp_path / "p.tar")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    shutil.copy(tmp_path / "p.tar", tmp_path / "copy.tar")  # another time, too
+    assert json.loads(run("index", tmp_path / "copy.tar", "--json"))["records"] == known
+    run("pack", tmp_path / "copy.tar", "-o", tmp_path / "again.tar")  # and again
+    assert json.loads(run("index", tmp_path / "again.tar", "--json"))["records"] == known
+
+
 # ------------------------------------------------------------------------------------------------------------------- how it is written
 
 def test_the_bytes_do_not_depend_on_threads_time_or_cache(photos: Path, tmp_path: Path) -> None:
