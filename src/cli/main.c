@@ -5,7 +5,8 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 
-const struct verb *const verb_list[] = {&verb_info, &verb_bench, &verb_index, &verb_watch, &verb_report, &verb_pack, &verb_verify, &verb_unpack, NULL};
+const struct verb *const verb_list[] = {&verb_info,   &verb_bench, &verb_index,  &verb_watch,  &verb_report,
+                                        &verb_doctor, &verb_pack,  &verb_verify, &verb_unpack, NULL};
 
 static void print_usage(FILE *to)
 {

@@ -3,8 +3,8 @@
     tests/zoo/run_zoo.py [--runs N] [--only NAME,...] [--seconds S] [--show] [--command FULLBORE] [--nvml LIBRARY]
 
 Each program runs N times with different seeds (its sizes and times vary by a quarter). Limits on reads, bytes, cores and memory are real
-ones, set by control groups (version 1, root); without the right to make them those programs are skipped with the reason. The table ends with
-the count of programs that were right in 95 % of their runs. Exit code 1: a program was right in less than --least of its runs.
+ones, set by control groups (version 1, root); without the right to make them those programs are skipped with the reason. The table ends
+with the count of programs that were right in 95 % of their runs. Exit code 1: a program was right in less than --least of its runs.
 """
 
 import argparse
