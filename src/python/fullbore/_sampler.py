@@ -27,12 +27,15 @@ class Order:
         self._batch_size = batch_size
         self._ahead = -start  # those before the start were used up by the run that is being continued
 
+    @property
+    def is_used_up(self) -> bool:
+        """Every index was given and asked for."""
+        return self._indices is None and self._ahead <= 0
+
     def advance(self) -> None:
         """Before each batch."""
-        if self._indices is None:
-            return
-        missing = self._wanted - self._ahead
-        if missing > 0:
+        missing = self._wanted - self._ahead if self._indices is not None else 0
+        if self._indices is not None and missing > 0:
             taken = list(itertools.islice(self._indices, missing))
             is_last = len(taken) < missing
             self._core.push_order(_as_indices(taken), is_last)

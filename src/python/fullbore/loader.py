@@ -123,7 +123,8 @@ class Loader:
         self._values = values
         self._core = _open(values, _maps(transforms))
         self._batch_map_seconds = 0.0
-        self._is_ranked = self._is_continued = False
+        self._is_ranked = self._is_continued = self._is_untouched = False
+        self._order: Order | None = None
         self._epoch: int = NEXT_EPOCH
         self._iterator: Callable[[], _Epoch | None] = _nothing
         _open_loaders.add(self)
@@ -133,19 +134,27 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         """Starts the next epoch, or the one that ``set_epoch`` named; after ``load_state_dict``, continues there."""
         running = self._iterator()
-        if running is not None and not running.is_over and not self.closed:
-            raise Error("this loader is being iterated over already", stage="feed",
-                        remedy="finish that loop, or delete its iterator; for two loops at once open two loaders")
+        if running is not None and not running.is_over and not running.is_spent and not self.closed:
+            if running.has_begun:
+                raise Error("this loader is being iterated over already", stage="feed",
+                            remedy="finish that loop, or delete its iterator; for two loops at once open two loaders")
+            running.abandon()
+        elif running is not None:
+            running.is_over = True  # whoever asks it for one more batch gets none of the new epoch's
         self._resolve_rank()
-        order = None
-        if self._arguments["sampler"] is None:
-            self._core.start_epoch(self._epoch)
-        else:
-            order = self._start_order()
+        if not self._is_begun_anew():
+            self._order = self._start_order() if self._arguments["sampler"] is not None else None
+            if self._order is None:
+                self._core.start_epoch(self._epoch)
         self._epoch = NEXT_EPOCH
-        epoch = _Epoch(self, self._core, converter(self._arguments["framework"]), order)
+        self._is_untouched, self._is_continued = True, False
+        epoch = _Epoch(self, self._core, converter(self._arguments["framework"]), self._order)
         self._iterator = weakref.ref(epoch)
         return epoch
+
+    def _is_begun_anew(self) -> bool:
+        """An epoch that nobody has taken a batch of has not happened: another iterator begins the same one. (Lightning makes several.)"""
+        return self._is_untouched and self._epoch in (NEXT_EPOCH, json.loads(self._core.save_state())["epoch"])
 
     def _start_order(self) -> Order:
         """An epoch in the sampler's order. A state is continued by leaving out as many of its indices as were used."""
@@ -199,7 +208,7 @@ class Loader:
         self._resolve_rank()
         self._core.load_state(state if isinstance(state, str) else json.dumps(dict(state)))
         self._epoch = NEXT_EPOCH
-        self._is_continued = True
+        self._is_continued, self._is_untouched = True, False
         running = self._iterator()
         if running is not None:
             running.abandon()
@@ -210,6 +219,14 @@ class Loader:
     def batch_size(self) -> int:
         """As it was given: per rank."""
         return int(self._arguments["batch_size"])
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches of a whole epoch on this rank; ``len`` counts from the state that was loaded."""
+        if self._arguments["sampler"] is not None:
+            return length(self._arguments["sampler"], self.batch_size, self.drop_last, 0)
+        size = self._arguments["global_batch_size"] or self.batch_size * self.world_size
+        return self.sample_count // size if self.drop_last else -(-self.sample_count // size)
 
     @property
     def drop_last(self) -> bool:
@@ -338,14 +355,18 @@ class _Epoch(Iterator[Batch]):
         self._core = core
         self._convert = convert
         self._order = order
+        self.has_begun = False
+        self._left = core.ranks()[0]  # 0: not known
+        self.is_spent = False  # every batch was taken, though nobody has asked for one more
         self.is_over = False
         self._is_abandoned = False
 
     def __next__(self) -> Batch:
         if self._is_abandoned:
-            raise Error("this iterator was ended by load_state_dict", stage="feed", remedy="take a new one: iter(loader)")
+            raise Error("this iterator was ended by load_state_dict or by another iterator", stage="feed", remedy="take a new one: iter(loader)")
         if self.is_over:
             raise StopIteration
+        self.has_begun, self._loader._is_untouched = True, False
         try:
             if self._order is not None:
                 self._order.advance()
@@ -356,6 +377,8 @@ class _Epoch(Iterator[Batch]):
         if core is None:
             self.is_over = True
             raise StopIteration
+        self._left -= 1
+        self.is_spent = self._left == 0 or self._order is not None and self._order.is_used_up
         batch = Batch._of(core, self._convert)
         return batch if self._loader._arguments["batch_map"] is None else self._mapped(batch)
 

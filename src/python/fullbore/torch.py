@@ -1,0 +1,69 @@
+"""Helpers for programs that train with torch and its frameworks. Nothing here is needed to use a loader with torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ._readahead import ReadAhead, readahead
+
+if TYPE_CHECKING:
+    from .loader import Loader
+
+__all__ = ["ForLightning", "ReadAhead", "readahead", "trainer_callback"]
+
+
+class ForLightning:
+    """``trainer.fit(model, ForLightning(loader))``: the loader, with the length of the whole epoch also after a state was loaded.
+
+    Lightning counts the batches of a resumed epoch from its beginning. Checkpoints hold the loader's state by themselves.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.loader)
+
+    def __len__(self) -> int:
+        return self.loader.batches_per_epoch
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "loader":  # not set yet: being unpickled
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The loader's."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The loader's."""
+        self.loader.load_state_dict(state)
+
+
+def trainer_callback(loader: Loader) -> Any:
+    """A callback for the Hugging Face Trainer: every checkpoint gets the loader's state, and a resumed run goes on with the next sample.
+
+    Use it with ``ignore_data_skip=True``, since nothing has to be read and thrown away, and a ``get_train_dataloader`` that returns the loader.
+    """
+    from transformers import TrainerCallback  # type: ignore[import-not-found, unused-ignore]
+
+    class LoaderState(TrainerCallback):  # type: ignore[misc, unused-ignore]
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.is_world_process_zero:  # the state is the same on all ranks
+                with open(_place(args, state), "w") as file:
+                    json.dump(loader.state_dict(), file)
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step > 0 and os.path.exists(_place(args, state)):  # resumed
+                with open(_place(args, state)) as file:
+                    loader.load_state_dict(json.load(file))
+
+    return LoaderState()
+
+
+def _place(args: Any, state: Any) -> str:
+    return os.path.join(args.output_dir, f"checkpoint-{state.global_step}", "fullbore.json")
