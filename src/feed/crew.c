@@ -256,7 +256,7 @@ static bool join_workers(struct crew *c)
 {
     bool all = true;
     for (int i = 0; i < c->started; i++) {
-        if (thread_join_or_leave(c->worker[i]->thread, all ? 100000000u : 1000000u))
+        if (thread_join_or_leave(c->worker[i]->thread, all ? 80000000u : 1000000u))
             free(c->worker[i]);
         else
             all = false;
@@ -273,7 +273,7 @@ static void crew_end(struct crew *c)
     pthread_mutex_unlock(&c->lock);
     bool all = join_workers(c);
     if (c->has_helper)
-        all &= thread_join_or_leave(c->helper, 100000000u);
+        all &= thread_join_or_leave(c->helper, 80000000u);
     the_crew = NULL;
     if (!all)
         return;

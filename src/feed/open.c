@@ -17,7 +17,8 @@ enum {
     WORKER_BYTES = 2 << 20, /* of working memory that each worker may count on */
     READ_BYTES = 2 << 20    /* and the reads together */
 };
-static const uint64_t close_step_ns = 250000000; /* three steps: planner, workers, io */
+/* How long close waits for each, together less than a second. A worker may be in the middle of a large image. */
+static const uint64_t planner_ends_ns = 150000000, workers_end_ns = 600000000, io_ends_ns = 150000000;
 
 /* ---- checking ---- */
 
@@ -376,20 +377,20 @@ void feed_close(struct feed *f)
     pthread_cond_broadcast(&f->consumer_wakes);
     pthread_mutex_unlock(&f->lock);
 
-    bool is_stuck = f->has_planner && !thread_join_or_leave(f->planner, close_step_ns);
-    if (f->has_joined && !crew_quiet(f, close_step_ns))
+    bool is_stuck = f->has_planner && !thread_join_or_leave(f->planner, planner_ends_ns);
+    if (f->has_joined && !crew_quiet(f, workers_end_ns))
         is_stuck = true;
-    if (f->io && f->io->ops->close(f->io, close_step_ns) > 0)
+    if (f->io && !is_stuck && f->io->ops->close(f->io, io_ends_ns) > 0) /* planner and workers use it: only when they are gone */
         is_stuck = true;
     struct load *ready = f->has_joined ? crew_leave(f) : NULL;
+    if (is_stuck)
+        return; /* someone may still write to it: left behind for ever */
     drop_ready(f, ready);
     pthread_mutex_lock(&f->lock);
     struct load *redo = f->redo;
     f->redo = NULL;
     pthread_mutex_unlock(&f->lock);
     drop_ready(f, redo);
-    if (is_stuck)
-        return; /* someone may still write to it: left behind for ever */
     if (f->map_done)
         f->map_done(f->map_ctx);
     learnt_close(f->learnt); /* now, not with the last batch kept: another process may want to merge */
