@@ -11,7 +11,7 @@
 struct pack_options {
     const char *output;
     uint64_t shard_size;
-    int64_t threads;
+    int64_t threads, resize_shorter, jpeg_quality;
     bool skip_bad, resume, json;
 };
 
@@ -23,6 +23,10 @@ static const struct option options[] = {
      .help = "threads that read (default: cores, 2 to 16); the bytes of the pack do not depend on it"},
     {"skip-bad", OPTION_FLAG, offsetof(struct pack_options, skip_bad),
      .help = "leave out files that cannot be read or are no images; they are named, and the exit code is 4"},
+    {"resize-shorter", OPTION_INT, offsetof(struct pack_options, resize_shorter), 1, 65500, .metavar = "PIXELS",
+     .help = "LOSSY: pictures whose shorter side is longer become JPEGs of that size (default: bytes are copied)"},
+    {"jpeg-quality", OPTION_INT, offsetof(struct pack_options, jpeg_quality), 1, 100, .metavar = "Q",
+     .help = "of those JPEGs (default 92)"},
     {"resume", OPTION_FLAG, offsetof(struct pack_options, resume), .help = "go on with what an interrupted run has written"},
     {"json", OPTION_FLAG, offsetof(struct pack_options, json), .help = "one JSON object on stdout"},
     {0},
@@ -114,6 +118,7 @@ static int pack(const char *source, const struct pack_options *c)
 {
     struct shown shown = {.is_terminal = isatty(STDERR_FILENO)};
     struct pack_request q = {.output = c->output, .shard_bytes = c->shard_size, .skips_bad = c->skip_bad, .resumes = c->resume,
+                             .shorter = (int)c->resize_shorter, .quality = c->jpeg_quality ? (int)c->jpeg_quality : 92,
                              .progress = progress, .ctx = &shown};
     struct pack_result r;
     struct fb_error e = {0};
@@ -149,12 +154,16 @@ static int run(int argc, char **argv, uint64_t started_ns)
         fprintf(stderr, "fullbore pack: -o OUT.tar is missing\nusage: fullbore pack %s\n", verb_pack.usage);
         return EXIT_USAGE;
     }
+    if (c.jpeg_quality && !c.resize_shorter) {
+        fprintf(stderr, "fullbore pack: --jpeg-quality is for pictures made smaller by --resize-shorter; others keep their bytes\n");
+        return EXIT_USAGE;
+    }
     return pack(source[0], &c);
 }
 
 const struct verb verb_pack = {
     .name = "pack",
-    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--threads N] [--skip-bad] [--resume] [--json]",
+    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--threads N] [--skip-bad] [--resume] [--resize-shorter PIXELS]",
     .summary = "put a data set into one file, or a few, that tar, WebDataset and fullbore read",
     .examples = "  fullbore pack photos/ -o photos.tar                      every sample with its label; same order and fingerprint as the folder\n"
                 "  fullbore pack labels.csv -o train.tar --shard-size 1GiB  train-000000.tar and so on, for object stores\n"

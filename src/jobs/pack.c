@@ -23,6 +23,8 @@ static int check_request(const struct pack_request *q, struct fb_error *e)
 {
     if (q->shard_bytes && q->shard_bytes < LEAST_SHARD)
         return error_set(e, FB_E_USAGE, "pack", "a shard has at least %d bytes", LEAST_SHARD);
+    if (q->shorter && (q->shorter < 1 || q->shorter > 65500 || q->quality < 1 || q->quality > 100))
+        return error_set(e, FB_E_USAGE, "pack", "pictures have 1 to 65500 pixels and a quality of 1 to 100");
     return 0;
 }
 
@@ -40,7 +42,7 @@ static int sum_bytes(struct packing *p, struct fb_error *e)
 static int check_space(const struct packing *p, struct fb_error *e)
 {
     struct statvfs v;
-    if (fstatvfs(p->files.dir_fd, &v) < 0 || p->out->bytes >= p->bytes_total)
+    if (fstatvfs(p->files.dir_fd, &v) < 0 || p->q->shorter || p->out->bytes >= p->bytes_total)
         return 0;
     uint64_t free_bytes = (uint64_t)v.f_bavail * v.f_frsize, need = p->bytes_total - p->out->bytes;
     if (free_bytes >= need)
@@ -65,10 +67,10 @@ static int prepare(struct packing *p, struct fb_error *e)
     p->out->fingerprint = catalog_fingerprint(p->dataset.catalog);
     FB_TRY(sum_bytes(p, e));
     FB_TRY(pack_names_open(&p->names, p->dataset.catalog, e));
-    p->source = (struct pack_source){&p->dataset, &p->names, p->q->skips_bad};
+    p->source = (struct pack_source){&p->dataset, &p->names, p->q->skips_bad, {p->q->shorter, p->q->quality}};
     atomic_store(&p->budget.limit, UINT64_C(1) << 30);
     struct stat st;
-    if (p->dataset.learnt_dir && stat(p->dataset.learnt_dir, &st) == 0)
+    if (!p->q->shorter && p->dataset.learnt_dir && stat(p->dataset.learnt_dir, &st) == 0)
         learnt_open(&p->learnt, p->dataset.learnt_dir, &p->budget, &r.log);
     FB_TRY(packing_begin(p, e));
     return check_space(p, e);

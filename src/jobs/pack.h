@@ -21,6 +21,7 @@ struct pack_request {
     uint64_t shard_bytes;    /* 0: one file */
     bool skips_bad;          /* leave out what cannot be read or has no header of an image, instead of failing; otherwise the bytes are copied
                               * as they are, whatever they hold */
+    int shorter, quality;    /* 0: bytes are copied. Else pictures whose shorter side is longer become JPEGs of that size and quality (1-100) */
     bool resumes;            /* go on with what an interrupted run left */
     void (*progress)(void *ctx, const struct pack_progress *p); /* on the caller's thread, for every record; may be NULL */
     void *ctx;

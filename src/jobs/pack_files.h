@@ -28,12 +28,14 @@ struct pack_files {
 struct pack_question {
     uint64_t fingerprint, samples, shard_bytes;
     uint64_t skips_bad;
+    uint64_t shorter, quality; /* of pictures made smaller */
 };
 
 struct pack_entry {
     uint64_t sample;
     uint64_t shard, start, length;   /* of the record */
     uint64_t data_offset, data_length;
+    uint64_t source_length;
     int64_t mtime_ns;
     uint64_t checksum, record_checksum;
     uint64_t entry_checksum;         /* of what is before */

@@ -9,6 +9,8 @@
 #include "codec/codec.h"
 #include "jobs/pack_item.h"
 
+enum { PACK_SHRINK_MOST = 512 << 20 };
+
 static int64_t mtime_of(const struct stat *st)
 {
     return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
@@ -44,7 +46,7 @@ int pack_open_sample(const struct pack_source *s, struct pack_item *item, struct
         close(fd);
         return rc;
     }
-    item->size = is_whole ? (uint64_t)st->st_size : w->length;
+    item->size = item->source_size = is_whole ? (uint64_t)st->st_size : w->length;
     item->mtime_ns = mtime_of(st);
     return fd;
 }
@@ -105,9 +107,9 @@ static int check_image(const uint8_t *bytes, size_t n, struct fb_error *e)
 
 /* ---- the record ---- */
 
-static int put_name(const struct pack_source *s, struct pack_item *item, int fd, size_t *stem)
+static int put_name(const struct pack_source *s, struct pack_item *item, int fd, bool is_shrunk, size_t *stem)
 {
-    const char *extension = pack_names_extension(item->where.key);
+    const char *extension = is_shrunk ? "jpg" : pack_names_extension(item->where.key);
     item->name.length = 0;
     item->is_renamed = pack_names_stem(s->names, item->sample, item->where.key, &item->name);
     *stem = item->name.length;
@@ -124,6 +126,33 @@ static int put_labels(const struct pack_source *s, struct pack_item *item, struc
     return rc < 0 ? rc : out->failed ? no_memory(e) : 0;
 }
 
+/* Reads the sample into `tail`, which small ones do not need, and makes a smaller picture of it. 1: it is in `shrunk`. */
+static int shrink(const struct pack_source *s, struct pack_item *item, int fd, struct fb_error *e)
+{
+    item->tail.length = item->shrunk.length = 0;
+    if (s->shrink.shorter == 0)
+        return 0;
+    if (item->size > PACK_SHRINK_MOST)
+        return error_set(e, FB_E_DATA, "pack", "a file of %llu bytes is too large to be made smaller", (unsigned long long)item->size);
+    if (!reserve(&item->tail, item->size))
+        return no_memory(e);
+    FB_TRY(read_all(fd, item->tail.data, item->where.offset, item->size, e));
+    int rc = pack_shrink(&s->shrink, (const uint8_t *)item->tail.data, item->size, &item->shrunk, e);
+    if (rc == 1)
+        item->size = item->shrunk.length;
+    return rc;
+}
+
+static int finish_record(const struct pack_source *s, struct pack_item *item, size_t stem, struct fb_error *e)
+{
+    struct text *r = &item->record;
+    item->checksum = checksum_of(r->data + item->data_at, item->size);
+    pack_put_padding(r, item->data_at);
+    FB_TRY(put_labels(s, item, r, stem, e));
+    item->record_checksum = checksum_of(r->data, r->length);
+    return 0;
+}
+
 static int fill_small(const struct pack_source *s, struct pack_item *item, int fd, size_t stem, struct fb_error *e)
 {
     struct text *r = &item->record;
@@ -133,25 +162,30 @@ static int fill_small(const struct pack_source *s, struct pack_item *item, int f
     const uint8_t *bytes = (const uint8_t *)r->data + r->length;
     if (s->must_be_image)
         FB_TRY(check_image(bytes, item->size, e));
-    item->checksum = checksum_of(bytes, item->size);
     r->length += item->size;
-    pack_put_padding(r, item->data_at);
-    FB_TRY(put_labels(s, item, r, stem, e));
-    item->record_checksum = checksum_of(r->data, r->length);
-    return 0;
+    return finish_record(s, item, stem, e);
 }
 
 static int fill(const struct pack_source *s, struct pack_item *item, int fd, struct fb_error *e)
 {
     size_t stem;
-    item->record.length = item->tail.length = 0;
-    if (put_name(s, item, fd, &stem) < 0)
+    item->record.length = 0;
+    int is_shrunk = shrink(s, item, fd, e);
+    if (is_shrunk < 0)
+        return is_shrunk;
+    if (put_name(s, item, fd, is_shrunk, &stem) < 0)
         return no_memory(e);
     pack_put_header(&item->record, item->name.data, item->size, item->mtime_ns);
     item->data_at = item->record.length;
     item->is_large = item->size > PACK_LARGE;
     if (item->record.failed)
         return no_memory(e);
+    if (is_shrunk) {
+        item->is_large = false;
+        text_append(&item->record, item->shrunk.data, item->shrunk.length);
+        return item->record.failed ? no_memory(e) : finish_record(s, item, stem, e);
+    }
+    item->tail.length = 0;
     if (!item->is_large)
         return fill_small(s, item, fd, stem, e);
     static const char zeros[512];
@@ -183,7 +217,8 @@ void pack_item_make(const struct pack_source *s, struct pack_item *item)
 
 void pack_item_init(struct pack_item *item)
 {
-    *item = (struct pack_item){.name = {.limit = 1 << 20}, .record = {.limit = (size_t)1 << 32}, .tail = {.limit = (size_t)1 << 32}};
+    *item = (struct pack_item){.name = {.limit = 1 << 20}, .record = {.limit = (size_t)1 << 32}, .tail = {.limit = (size_t)1 << 32},
+                               .shrunk = {.limit = (size_t)1 << 32}};
 }
 
 void pack_item_free(struct pack_item *item)
@@ -191,4 +226,5 @@ void pack_item_free(struct pack_item *item)
     text_free(&item->name);
     text_free(&item->record);
     text_free(&item->tail);
+    text_free(&item->shrunk);
 }

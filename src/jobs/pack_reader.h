@@ -11,6 +11,7 @@
 
 #include "dataset/dataset.h"
 #include "jobs/pack_record.h"
+#include "jobs/pack_shrink.h"
 
 enum { PACK_LARGE = 32 << 20 };
 
@@ -18,17 +19,19 @@ struct pack_source {
     const struct dataset *dataset;
     const struct pack_names *names;
     bool must_be_image; /* a sample whose header no codec can read is bad */
+    struct pack_shrink shrink;
 };
 
 struct pack_item {
     uint64_t sample;
     struct catalog_sample where;
-    uint64_t size;             /* of the sample */
+    uint64_t size;             /* of the sample, as it is packed */
+    uint64_t source_size;      /* as it is in the source */
     int64_t mtime_ns;
     bool is_large;
     bool is_renamed;
     struct text name;          /* of the member */
-    struct text record, tail;
+    struct text record, tail, shrunk;
     size_t data_at;            /* where the sample's bytes start in the record */
     uint64_t checksum, record_checksum; /* not of a large one */
     struct fb_error error;     /* code 0: it is good */

@@ -38,7 +38,7 @@ static bool is_source_same(struct packing *p, const struct pack_entry *entry)
     int fd = pack_open_sample(&p->source, &item, &st, NULL);
     if (fd >= 0)
         close(fd);
-    return fd >= 0 && item.size == entry->data_length && item.mtime_ns == entry->mtime_ns;
+    return fd >= 0 && item.source_size == entry->source_length && item.mtime_ns == entry->mtime_ns;
 }
 
 static bool is_in_place(const struct packing *p, const struct pack_entry *entry)
@@ -96,7 +96,8 @@ static int64_t replay(struct packing *p, const struct pack_entry *entries, uint6
 
 int packing_begin(struct packing *p, struct fb_error *e)
 {
-    struct pack_question question = {p->out->fingerprint, catalog_count(p->dataset.catalog), p->q->shard_bytes, p->q->skips_bad};
+    struct pack_question question = {p->out->fingerprint, catalog_count(p->dataset.catalog), p->q->shard_bytes, p->q->skips_bad,
+                                    (uint64_t)p->q->shorter, (uint64_t)p->q->quality};
     struct pack_entry *entries = NULL;
     uint64_t count = 0;
     int rc = p->q->resumes ? pack_files_resume(&p->files, &question, &entries, &count, e) : 0;

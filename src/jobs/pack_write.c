@@ -145,6 +145,7 @@ int packing_write(struct packing *p, struct pack_item *item, struct fb_error *e)
         .length = length,
         .data_offset = s->position + item->data_at,
         .data_length = item->size,
+        .source_length = item->source_size,
         .mtime_ns = item->mtime_ns,
         .checksum = item->checksum,
         .record_checksum = item->record_checksum,

@@ -6,6 +6,7 @@ The command is the one that is installed, or FULLBORE_COMMAND.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import random
@@ -17,7 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
@@ -285,6 +286,46 @@ def test_out_of_disk_leaves_the_old_pack(photos: Path, tmp_path: Path) -> None:
         assert not (small / "q.tar").exists()
     finally:
         subprocess.run(["umount", small], check=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------- smaller, when asked for
+
+def test_pictures_become_smaller_only_by_name_and_only_large_ones(tmp_path: Path) -> None:
+    folder = tmp_path / "f"
+    folder.mkdir()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    wide = Image.radial_gradient("L").resize((300, 120)).convert("RGB")
+    wide.save(folder / "wide.jpg", quality=95, exif=exif)
+    wide.rotate(90, expand=True).save(folder / "tall.v2.png")
+    wide.resize((90, 60)).save(folder / "small.webp")
+    run("pack", folder, "-o", tmp_path / "p.tar", "--resize-shorter", 64, "--jpeg-quality", 90)
+    run("verify", tmp_path / "p.tar")
+    found = members(tmp_path / "p.tar")
+    assert sorted(found) == sorted(["small.webp", "tall_v2.jpg", "wide.jpg", INDEX])
+    assert found["small.webp"] == (folder / "small.webp").read_bytes()
+    assert info(tmp_path / "p.tar")["fingerprint"] == info(folder)["fingerprint"]
+    for name, size in (("wide.jpg", (160, 64)), ("tall_v2.jpg", (64, 160))):
+        ours = Image.open(io.BytesIO(found[name]))
+        assert (ours.format, ours.size) == ("JPEG", size)
+        original = Image.open(folder / name.replace("_v2.jpg", ".v2.png")).convert("RGB").resize(size, Image.Resampling.BILINEAR)
+        buffer = io.BytesIO()
+        original.save(buffer, "JPEG", quality=90)
+        theirs = Image.open(buffer)
+        worst = max(ImageChops.difference(ours.convert("RGB"), theirs.convert("RGB")).getextrema(), key=lambda e: e[1])[1]
+        assert worst <= 2, f"{name} differs by {worst} from what Pillow makes of it"
+        assert ours.quantization == theirs.quantization
+    assert Image.open(io.BytesIO(found["wide.jpg"])).getexif()[0x0112] == 6
+    run("pack", folder, "-o", tmp_path / "q.tar", "--jpeg-quality", 90, code=2)
+
+
+def test_smaller_pictures_do_not_depend_on_threads(photos: Path, tmp_path: Path) -> None:
+    for threads in (1, 3):
+        run("pack", photos, "-o", tmp_path / f"{threads}.tar", "--resize-shorter", 20, "--threads", threads)
+    assert (tmp_path / "1.tar").read_bytes() == (tmp_path / "3.tar").read_bytes()
+    (photos / "cat" / "broken.jpg").write_bytes(b"no picture")
+    assert "cat/broken.jpg" in run("pack", photos, "-o", tmp_path / "b.tar", "--resize-shorter", 20, code=3)
+    run("pack", photos, "-o", tmp_path / "b.tar", "--resize-shorter", 20, "--skip-bad", code=4)
 
 
 # ------------------------------------------------------------------------------------------------------------------ killed and resumed
