@@ -60,14 +60,17 @@ def main() -> int:
             note("tar_seconds", timed(["tar", "cf", str(work / "t.tar"), "-C", str(options.photos), "."], env))
             (work / "t.tar").unlink()
             os.sync()
-            note("tar_synced_seconds", timed(["sh", "-c", 'tar cf "$0" -C "$1" . && sync "$0"', str(work / "t.tar"), str(options.photos)], env))
+            synced = 'tar cf "$0" -C "$1" . && sync "$0"'
+            note("tar_synced_seconds", timed(["sh", "-c", synced, str(work / "t.tar"), str(options.photos)], env))
             os.sync()
             note("pack_seconds", timed([command, "pack", str(options.photos), "-o", str(pack)], env))
             for how in ("bare", "uring"):
-                note(f"cold_{how}_bytes_per_second", answer([str(options.build / "bench/pack_read"), str(pack), how, "64"], env)["bytes_per_second"])
+                r = answer([str(options.build / "bench/pack_read"), str(pack), how, "64"], env)
+                note(f"cold_{how}_bytes_per_second", r["bytes_per_second"])
             pack.read_bytes()
             for name, source in (("files", options.photos), ("pack", pack)):
-                r = answer([command, "bench", str(source), "--transform", "rrc224", "--batch-size", "64", "--dtype", "uint8", "--json"], env)
+                r = answer([command, "bench", str(source), "--transform", "rrc224", "--batch-size", "64", "--dtype", "uint8",
+                            "--json"], env)
                 note(f"warm_{name}_samples_per_second", r["samples_per_second"])
                 note(f"warm_{name}_cpu_seconds", r["cpu_seconds_per_1000_samples"])
                 note(f"first_batch_{name}_seconds", r["time_to_first_batch_seconds"])

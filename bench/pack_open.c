@@ -2,8 +2,8 @@
  *
  *     pack_open FOLDER [SAMPLES]
  *
- * Writes a pack of SAMPLES (1.2 million) empty records into FOLDER: its members are a hole, its index is real. Then opens it as a loader would,
- * in a child of its own, with its pages evicted and with them in memory. Prints one JSON object.
+ * Writes a pack of SAMPLES (1.2 million) empty records into FOLDER: its members are a hole, its index is real. Then opens it as a loader
+ * would, in a child of its own, with its pages evicted and with them in memory. Prints one JSON object.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,7 +55,8 @@ static void make_pack(const char *path, uint64_t n)
     if (fd < 0 || pack_shard_open(&s, fd, 0, source, &e) < 0)
         die(path, &e);
     for (uint64_t i = 0; i < n; i++) {
-        struct pack_entry entry = {.sample = i, .start = i * 112128, .length = 112128, .data_offset = i * 112128 + 512, .data_length = 110000};
+        struct pack_entry entry = {
+            .sample = i, .start = i * 112128, .length = 112128, .data_offset = i * 112128 + 512, .data_length = 110000};
         if (pack_shard_add(&s, source, &entry, NULL, &e) < 0)
             die("record", &e);
     }

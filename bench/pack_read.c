@@ -2,8 +2,8 @@
  *
  *     pack_read PACK bare|auto|uring|pread DEPTH
  *
- * bare: one descriptor, one ring, DEPTH reads in flight, nothing else. The others go through src/io as the engine does: a request per sample
- * that names the file. The pack is evicted first. Prints one JSON object.
+ * bare: one descriptor, one ring, DEPTH reads in flight, nothing else. The others go through src/io as the engine does: a request per
+ * sample that names the file. The pack is evicted first. Prints one JSON object.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -148,7 +148,8 @@ static uint64_t read_through(struct job *j, const char *which, unsigned depth)
         die("cannot open io");
     atomic_store(&t.next, depth < j->count ? depth : j->count);
     for (unsigned i = 0; i < depth && i < j->count; i++) {
-        request[i] = (struct io_request){.dir_fd = AT_FDCWD, .path = j->path, .buffer = malloc(capacity), .capacity = capacity, .done = answered, .owner = &t};
+        request[i] = (struct io_request){
+            .dir_fd = AT_FDCWD, .path = j->path, .buffer = malloc(capacity), .capacity = capacity, .done = answered, .owner = &t};
         ask(&t, &request[i], &j->extent[i]);
     }
     pthread_mutex_lock(&t.lock);
@@ -179,7 +180,7 @@ int main(int argc, char **argv)
     double seconds = (double)(clock_now_ns() - since) / 1e9, cpu_seconds = (double)(clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu) / 1e9;
     if (got != j.bytes)
         die("bytes are missing");
-    printf("{\"how\": \"%s\", \"samples\": %llu, \"bytes\": %llu, \"seconds\": %.6f, \"bytes_per_second\": %.0f, \"cpu_seconds\": %.6f}\n", argv[2],
-           (unsigned long long)j.count, (unsigned long long)got, seconds, (double)got / seconds, cpu_seconds);
+    printf("{\"how\": \"%s\", \"samples\": %llu, \"bytes\": %llu, \"seconds\": %.6f, \"bytes_per_second\": %.0f, \"cpu_seconds\": %.6f}\n",
+           argv[2], (unsigned long long)j.count, (unsigned long long)got, seconds, (double)got / seconds, cpu_seconds);
     return 0;
 }

@@ -1,8 +1,8 @@
 /* Names from outside as paths: the one place where a name that came with data is turned into a file.
  *
  * A name is taken only if it is relative and has no empty, "." or ".." part; folders are opened by openat2 with RESOLVE_BENEATH |
- * RESOLVE_NO_SYMLINKS, or, where the kernel or a sandbox does not know that call, part by part with O_NOFOLLOW. So whatever the name says, and
- * whatever links lie in the folder, nothing outside of it is ever made, opened or replaced.
+ * RESOLVE_NO_SYMLINKS, or, where the kernel or a sandbox does not know that call, part by part with O_NOFOLLOW. So whatever the name says,
+ * and whatever links lie in the folder, nothing outside of it is ever made, opened or replaced.
  */
 #ifndef FB_BASE_BENEATH_H
 #define FB_BASE_BENEATH_H

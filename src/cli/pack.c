@@ -109,7 +109,8 @@ static int fail(const struct pack_result *r, const struct fb_error *e)
 {
     int code = cli_fail(e);
     if (r->is_kept)
-        fprintf(stderr, "  %llu samples are written and kept beside the pack; the same command with --resume goes on, without it starts anew\n",
+        fprintf(stderr,
+                "  %llu samples are written and kept beside the pack; the same command with --resume goes on, without it starts anew\n",
                 (unsigned long long)r->samples);
     return code;
 }
@@ -165,9 +166,10 @@ const struct verb verb_pack = {
     .name = "pack",
     .usage = "DATA -o OUT.tar [--shard-size SIZE] [--threads N] [--skip-bad] [--resume] [--resize-shorter PIXELS]",
     .summary = "put a data set into one file, or a few, that tar, WebDataset and fullbore read",
-    .examples = "  fullbore pack photos/ -o photos.tar                      every sample with its label; same order and fingerprint as the folder\n"
-                "  fullbore pack labels.csv -o train.tar --shard-size 1GiB  train-000000.tar and so on, for object stores\n"
-                "  fullbore pack photos/ -o photos.tar --resume             go on after an interruption\n",
+    .examples =
+        "  fullbore pack photos/ -o photos.tar                      every sample with its label; same order and fingerprint as the folder\n"
+        "  fullbore pack labels.csv -o train.tar --shard-size 1GiB  train-000000.tar and so on, for object stores\n"
+        "  fullbore pack photos/ -o photos.tar --resume             go on after an interruption\n",
     .options = options,
     .run = run,
 };

@@ -35,8 +35,10 @@ static uint64_t listed(const struct verify_result *r)
 static void print_json(const struct verify_result *r)
 {
     struct text t = {.limit = 64 << 20};
-    text_printf(&t, "{\"files\":%u,\"files_without_index\":%u,\"samples\":%llu,\"bytes\":%llu,\"seconds\":%.6f,\"damages\":%llu,\"damaged\":[", r->files,
-                r->without_index, (unsigned long long)r->samples, (unsigned long long)r->bytes, r->seconds, (unsigned long long)r->damages);
+    text_printf(&t,
+                "{\"files\":%u,\"files_without_index\":%u,\"samples\":%llu,\"bytes\":%llu,\"seconds\":%.6f,\"damages\":%llu,\"damaged\":[",
+                r->files, r->without_index, (unsigned long long)r->samples, (unsigned long long)r->bytes, r->seconds,
+                (unsigned long long)r->damages);
     for (uint64_t i = 0; i < listed(r); i++) {
         const struct verify_damage *d = &r->damage[i];
         text_printf(&t, "%s{\"file\":", i ? "," : "");
@@ -75,7 +77,8 @@ static void print_table(const struct verify_result *r)
            text_size(r->bytes, bytes, sizeof(bytes)), r->damages ? "DAMAGED in " : "", (unsigned long long)r->damages,
            r->damages ? " places" : " damages");
     if (r->without_index)
-        printf("%u of them were not made by 'fullbore pack' and have no checksums: only their headers could be checked\n", r->without_index);
+        printf("%u of them were not made by 'fullbore pack' and have no checksums: only their headers could be checked\n",
+               r->without_index);
 }
 
 static int run(int argc, char **argv, uint64_t started_ns)

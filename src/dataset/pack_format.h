@@ -38,7 +38,8 @@ struct pack_head {
     uint64_t members_end;           /* where the index's own tar header starts */
     uint32_t shard, is_last_shard;  /* 0 and 1 for a pack that is whole in itself */
     uint64_t last_start;            /* of the last record */
-    uint64_t first_edge, last_edge; /* checksums of the tar headers that the first and the last record begin with: is this index of this pack? */
+    uint64_t first_edge,
+        last_edge; /* checksums of the tar headers that the first and the last record begin with: is this index of this pack? */
     struct pack_section section[PACK_SECTIONS];
 };
 

@@ -60,7 +60,8 @@ static int check_foot(const struct pack_index *x, uint64_t file_size, const char
     const struct pack_foot *f = &x->foot;
     uint64_t at = foot_at(file_size);
     if (f->pack_size < file_size)
-        return damaged(path, file_size - f->pack_size, e, "other bytes stand before it, perhaps another pack; each pack must be a file of its own");
+        return damaged(path, file_size - f->pack_size, e,
+                       "other bytes stand before it, perhaps another pack; each pack must be a file of its own");
     if (f->pack_size > file_size)
         return damaged(path, at, e, "it is shorter than its index says");
     bool is_sensible = f->index_length >= sizeof(x->head) + sizeof(*f) && f->index_length <= file_size - PACK_END_BYTES &&
@@ -76,7 +77,8 @@ static int check_head(const struct pack_index *x, const char *path, struct fb_er
     if (checksum_of(h, sizeof(*h)) != x->foot.head_checksum)
         return damaged(path, at, e, "the head of its index does not match its checksum");
     if (h->magic != PACK_HEAD_MAGIC || h->version != PACK_VERSION || h->section_count != PACK_SECTIONS) {
-        error_set(e, FB_E_UNSUPPORTED, "dataset", "the pack's index is of version %u; this program reads version %d", h->version, PACK_VERSION);
+        error_set(e, FB_E_UNSUPPORTED, "dataset", "the pack's index is of version %u; this program reads version %d", h->version,
+                  PACK_VERSION);
         error_at(e, path, (int64_t)at);
         return FB_E_UNSUPPORTED;
     }
@@ -85,8 +87,10 @@ static int check_head(const struct pack_index *x, const char *path, struct fb_er
         if (s->offset > most || s->length > most - s->offset || s->offset % 8 != 0)
             return damaged(path, at, e, "a section of its index lies outside");
     }
-    if (h->members_end != at - TAR_BLOCK || h->last_start > h->members_end - TAR_BLOCK || h->samples == 0 || h->section[PACK_RECORDS].length / sizeof(struct pack_record) != h->samples ||
-        h->section[PACK_RECORDS].length % sizeof(struct pack_record) != 0 || h->section[PACK_CATALOG].length < sizeof(struct catalog_header))
+    if (h->members_end != at - TAR_BLOCK || h->last_start > h->members_end - TAR_BLOCK || h->samples == 0 ||
+        h->section[PACK_RECORDS].length / sizeof(struct pack_record) != h->samples ||
+        h->section[PACK_RECORDS].length % sizeof(struct pack_record) != 0 ||
+        h->section[PACK_CATALOG].length < sizeof(struct catalog_header))
         return damaged(path, at, e, "the head of its index is not sensible");
     return 0;
 }

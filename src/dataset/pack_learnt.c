@@ -1,5 +1,5 @@
-/* A record in the store belongs to a file by size and time; in the pack it belongs to a sample by number. So it is given the time of the pack
- * it is read from, whatever that is after copying. Large sections are not taken over: opening must not take seconds. */
+/* A record in the store belongs to a file by size and time; in the pack it belongs to a sample by number. So it is given the time of the
+ * pack it is read from, whatever that is after copying. Large sections are not taken over: opening must not take seconds. */
 #include "dataset/pack_learnt.h"
 
 #include <fcntl.h>
@@ -36,7 +36,8 @@ static void put_all(struct learnt *l, const struct archive *a, const struct cata
     }
 }
 
-static void take_over(const struct archive *a, const struct catalog *c, const char *dir, const char *bytes, uint64_t n, const struct log *log)
+static void take_over(const struct archive *a, const struct catalog *c, const char *dir, const char *bytes, uint64_t n,
+                      const struct log *log)
 {
     struct budget budget = {0};
     struct learnt *l = NULL;
@@ -68,7 +69,8 @@ void pack_learnt_import(const struct archive *a, const struct catalog *c, const 
     bool has_any = pack_index_open(&x, fd, a->size, a->path, NULL) == 1 && x.head.section[PACK_LEARNT].length > 0;
     uint64_t n = has_any ? x.head.section[PACK_LEARNT].length : 0;
     if (n > MOST_BYTES)
-        log_line(log, LOG_INFO, "%s holds more of what was learnt than is taken over at a start; 'fullbore index --learn' learns it again", a->path);
+        log_line(log, LOG_INFO, "%s holds more of what was learnt than is taken over at a start; 'fullbore index --learn' learns it again",
+                 a->path);
     if (has_any && n <= MOST_BYTES && pack_index_section(&x, fd, PACK_LEARNT, a->path, &section, NULL) == 0) {
         take_over(a, c, learnt_dir, section, n, log);
         free(section);

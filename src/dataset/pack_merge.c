@@ -86,7 +86,8 @@ static int start(struct dataset_job *job, const struct catalog *first, struct fb
     return 0;
 }
 
-static int merge_one(struct dataset_job *job, const struct archive *a, const struct catalog *first, struct pack_head *head, struct fb_error *e)
+static int merge_one(struct dataset_job *job, const struct archive *a, const struct catalog *first, struct pack_head *head,
+                     struct fb_error *e)
 {
     struct catalog *c;
     FB_TRY(open_with_head(a, head, &c, e));

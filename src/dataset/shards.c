@@ -1,5 +1,5 @@
-/* Braces as a shell has them: {a,b,c}, {000000..000012} (as wide as its ends are written, if they begin with 0), {0..100..10}; several in one
- * name, not inside each other. Wildcards stand in the last part of a path only. */
+/* Braces as a shell has them: {a,b,c}, {000000..000012} (as wide as its ends are written, if they begin with 0), {0..100..10}; several in
+ * one name, not inside each other. Wildcards stand in the last part of a path only. */
 #include "dataset/shards.h"
 
 #include <dirent.h>
@@ -98,8 +98,8 @@ static int expand_wildcard(struct shards *s, const char *name, struct fb_error *
 
 static int expand(struct shards *s, const char *source, int depth, struct fb_error *e);
 
-static int expand_one(struct shards *s, const char *head, int head_length, const char *middle, int middle_length, const char *tail, int depth,
-                      struct fb_error *e)
+static int expand_one(struct shards *s, const char *head, int head_length, const char *middle, int middle_length, const char *tail,
+                      int depth, struct fb_error *e)
 {
     char *name = NULL;
     if (asprintf(&name, "%.*s%.*s%s", head_length, head, middle_length, middle, tail) < 0)

@@ -1,8 +1,8 @@
 /* Tar archives: packs, WebDataset shards, and any tar with images in it; one, or several by a name with braces or wildcards.
  *
- * A single pack is opened by its own index and needs no kept catalog. Everything else is walked once, from header to header, and its catalog
- * kept; it is trusted while every archive has the size and time it had then. Keys are the names of the image members (of packs: the paths
- * they were packed from), so that a folder and the archive of it are the same data set.
+ * A single pack is opened by its own index and needs no kept catalog. Everything else is walked once, from header to header, and its
+ * catalog kept; it is trusted while every archive has the size and time it had then. Keys are the names of the image members (of packs: the
+ * paths they were packed from), so that a folder and the archive of it are the same data set.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,8 @@ static int refuse_compressed(const char *path, const uint8_t *first, ssize_t n, 
                  {"bzip2", "BZh", 3},     {"lz4", "\x04\x22\x4D\x18", 4}};
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (n >= (ssize_t)known[i].length && memcmp(first, known[i].bytes, known[i].length) == 0) {
-            error_set(e, FB_E_UNSUPPORTED, "dataset", "the archive is compressed with %s, so its samples cannot be read in any order", known[i].name);
+            error_set(e, FB_E_UNSUPPORTED, "dataset", "the archive is compressed with %s, so its samples cannot be read in any order",
+                      known[i].name);
             error_remedy(e, "unpack it into a plain .tar: images are compressed already, it will hardly grow");
             return failed_at(path, e, FB_E_UNSUPPORTED);
         }
@@ -232,8 +233,8 @@ static int find_classes(struct dataset_job *job, const struct tar_table *t, stru
     if (!inside || !outside)
         return inside != NULL;
     char a[100], b[100];
-    error_set(e, FB_E_DATA, "dataset", "some images lie in no folder ('%s'), others in class folders ('%s')", text_escape(outside, a, sizeof(a)),
-              text_escape(inside, b, sizeof(b)));
+    error_set(e, FB_E_DATA, "dataset", "some images lie in no folder ('%s'), others in class folders ('%s')",
+              text_escape(outside, a, sizeof(a)), text_escape(inside, b, sizeof(b)));
     error_remedy(e, "put all of them into class folders, or labels beside them (.cls)");
     return failed_at(job->request->source, e, FB_E_DATA);
 }

@@ -1,8 +1,8 @@
 /* Which labels a foreign archive has, found by reading all of them: types follow the rules of manifests.
  *
  * .cls holds one label and wins over everything. .json holds an object; its numbers, vectors of one length and the text under a name that
- * says "class" become fields if every sample has them, the rest (captions, addresses, nested things) is passed over. .txt is taken only if every
- * one is a number or a single word: most are captions.
+ * says "class" become fields if every sample has them, the rest (captions, addresses, nested things) is passed over. .txt is taken only if
+ * every one is a number or a single word: most are captions.
  */
 #include "dataset/tar_labels.h"
 

@@ -36,7 +36,8 @@ struct tar_labels {
 };
 
 void tar_labels_init(struct tar_labels *l, const struct tar_table *t, const struct archive *archives);
-/* Reads all labels once and decides which fields there are; none: l->count is 0. FB_E_DATA: labels of some samples are missing or unlike. */
+/* Reads all labels once and decides which fields there are; none: l->count is 0. FB_E_DATA: labels of some samples are missing or unlike.
+ */
 int tar_labels_choose(struct tar_labels *l, struct dataset_job *job, struct fb_error *e);
 /* The values of one image, in l->value. */
 int tar_labels_read(struct tar_labels *l, const struct tar_image *image, struct catalog_writer *w, struct fb_error *e);

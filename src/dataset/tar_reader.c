@@ -47,7 +47,8 @@ static int read_block(struct tar_reader *r, struct fb_error *e)
     FB_TRY(r->bytes.read(r->bytes.ctx, r->at, block, sizeof(block), e));
     switch (tar_parse_block(block, &r->block)) {
     case TAR_BLOCK_ZERO: r->has_end = true; return 0;
-    case TAR_BLOCK_BAD_SUM: return damaged(r->at, e, r->at ? "a header does not match its checksum" : "it does not begin like a tar archive");
+    case TAR_BLOCK_BAD_SUM:
+        return damaged(r->at, e, r->at ? "a header does not match its checksum" : "it does not begin like a tar archive");
     case TAR_BLOCK_BAD_NUMBER: return damaged(r->at, e, "a header has an impossible size");
     default: return 1;
     }

@@ -172,7 +172,8 @@ static int refuse_cut_pack(const struct archive *a, struct fb_error *e)
     return FB_E_DATA;
 }
 
-static int walk(struct tar_table *t, struct dataset_job *job, struct tar_window *w, uint32_t number, struct tar_reader *r, struct fb_error *e)
+static int walk(struct tar_table *t, struct dataset_job *job, struct tar_window *w, uint32_t number, struct tar_reader *r,
+                struct fb_error *e)
 {
     struct tar_member m;
     int rc;

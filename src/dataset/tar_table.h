@@ -1,7 +1,7 @@
 /* What the archives of a data set hold: images, and the labels that lie beside them under the same WebDataset key.
  *
- * A WebDataset key is a member's name up to the first dot of its last part; "0001.jpg", "0001.cls" and "0001.json" are one sample, in any order
- * and at any distance inside their archive. Only places are kept here; labels are read from the archive when they are needed.
+ * A WebDataset key is a member's name up to the first dot of its last part; "0001.jpg", "0001.cls" and "0001.json" are one sample, in any
+ * order and at any distance inside their archive. Only places are kept here; labels are read from the archive when they are needed.
  */
 #ifndef FB_DATASET_TAR_TABLE_H
 #define FB_DATASET_TAR_TABLE_H

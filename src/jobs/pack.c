@@ -13,8 +13,12 @@ enum { SKIPPED_NAMED = 1000, LEAST_THREADS = 2, MOST_THREADS = 16, LEAST_SHARD =
 
 static struct dataset_request request_of(const fb_options *o)
 {
-    return (struct dataset_request){.source = o->source, .catalog_dir = o->catalog_dir, .progress = o->progress, .interrupted = o->interrupted,
-                                    .ctx = o->ctx, .log = {o->log, o->ctx}};
+    return (struct dataset_request){.source = o->source,
+                                    .catalog_dir = o->catalog_dir,
+                                    .progress = o->progress,
+                                    .interrupted = o->interrupted,
+                                    .ctx = o->ctx,
+                                    .log = {o->log, o->ctx}};
 }
 
 /* ---- before ---- */

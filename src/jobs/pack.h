@@ -19,9 +19,10 @@ struct pack_request {
     fb_options options;      /* source, catalog_dir, threads, log, interrupted */
     const char *output;      /* NAME.tar; with shards NAME-000000.tar and so on */
     uint64_t shard_bytes;    /* 0: one file */
-    bool skips_bad;          /* leave out what cannot be read or has no header of an image, instead of failing; otherwise the bytes are copied
-                              * as they are, whatever they hold */
-    int shorter, quality;    /* 0: bytes are copied. Else pictures whose shorter side is longer become JPEGs of that size and quality (1-100) */
+    bool skips_bad; /* leave out what cannot be read or has no header of an image, instead of failing; otherwise the bytes are copied
+                     * as they are, whatever they hold */
+    int shorter,
+        quality; /* 0: bytes are copied. Else pictures whose shorter side is longer become JPEGs of that size and quality (1-100) */
     bool resumes;            /* go on with what an interrupted run left */
     void (*progress)(void *ctx, const struct pack_progress *p); /* on the caller's thread, for every record; may be NULL */
     void *ctx;
@@ -40,8 +41,8 @@ struct pack_result {
     bool is_kept;                /* it failed, and what was written so far can be resumed */
 };
 
-/* FB_E_DATA: a source that changed meanwhile; FB_E_IO: no space, among others. On failure nothing is under the final name that was not there
- * before. `out` must be freed by pack_result_free in any case. */
+/* FB_E_DATA: a source that changed meanwhile; FB_E_IO: no space, among others. On failure nothing is under the final name that was not
+ * there before. `out` must be freed by pack_result_free in any case. */
 int pack_run(const struct pack_request *q, struct pack_result *out, struct fb_error *e);
 void pack_result_free(struct pack_result *r);
 

@@ -91,7 +91,8 @@ int pack_files_open(struct pack_files *f, const char *path, bool is_sharded, str
     const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
     size_t n = strlen(last);
     if (n <= 4 || strcmp(last + n - 4, ".tar") != 0 || n - 4 > LONGEST_STEM || last[0] == '.') {
-        error_set(e, FB_E_USAGE, "pack", "the name of a pack ends in .tar, does not begin with a dot and has at most %d letters", LONGEST_STEM);
+        error_set(e, FB_E_USAGE, "pack", "the name of a pack ends in .tar, does not begin with a dot and has at most %d letters",
+                  LONGEST_STEM);
         error_at(e, path, -1);
         return FB_E_USAGE;
     }
@@ -233,7 +234,8 @@ static void remove_run(const struct pack_files *f, const char *run)
     snprintf(prefix, sizeof(prefix), ".%s", f->stem);
     for (const struct dirent *entry; d && (entry = readdir(d));) {
         size_t n = strlen(entry->d_name);
-        if (n > strlen(suffix) && strcmp(entry->d_name + n - strlen(suffix), suffix) == 0 && strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+        if (n > strlen(suffix) && strcmp(entry->d_name + n - strlen(suffix), suffix) == 0 &&
+            strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
             unlinkat(f->dir_fd, entry->d_name, 0);
     }
     if (d)

@@ -48,7 +48,8 @@ void pack_files_close(struct pack_files *f);
 /* Starts a run of its own. */
 int pack_files_start(struct pack_files *f, const struct pack_question *q, struct fb_error *e);
 /* Takes over what an interrupted run left. 1: *entries (the caller frees) are what its journal says. 0: there is nothing that fits. */
-int pack_files_resume(struct pack_files *f, const struct pack_question *q, struct pack_entry **entries, uint64_t *count, struct fb_error *e);
+int pack_files_resume(struct pack_files *f, const struct pack_question *q, struct pack_entry **entries, uint64_t *count,
+                      struct fb_error *e);
 /* Forgets the journal's entries behind the first `count`. */
 int pack_files_cut(struct pack_files *f, uint64_t count, struct fb_error *e);
 int pack_files_note(struct pack_files *f, struct pack_entry *entry, struct fb_error *e);

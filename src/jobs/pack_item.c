@@ -38,10 +38,11 @@ int pack_open_sample(const struct pack_source *s, struct pack_item *item, struct
     if (fd < 0)
         return error_set_errno(e, "pack", errno, "open the file");
     bool is_whole = w->offset == 0 && w->length == w->object_size;
-    int rc = fstat(fd, st) < 0            ? error_set_errno(e, "pack", errno, "look at the file")
-             : !S_ISREG(st->st_mode)      ? error_set(e, FB_E_DATA, "pack", "it is not a regular file")
-             : is_whole                   ? 0
-             : (uint64_t)st->st_size == w->object_size && mtime_of(st) == w->mtime_ns ? 0 : changed(e, "was changed since it was catalogued");
+    int rc = fstat(fd, st) < 0       ? error_set_errno(e, "pack", errno, "look at the file")
+             : !S_ISREG(st->st_mode) ? error_set(e, FB_E_DATA, "pack", "it is not a regular file")
+             : is_whole              ? 0
+             : (uint64_t)st->st_size == w->object_size && mtime_of(st) == w->mtime_ns ? 0
+                                                                                      : changed(e, "was changed since it was catalogued");
     if (rc < 0) {
         close(fd);
         return rc;

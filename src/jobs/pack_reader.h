@@ -1,8 +1,8 @@
 /* Reading ahead for a pack: threads make records, the caller takes them in the order of the catalog.
  *
- * A record is made whole by one thread: headers, the sample's bytes, padding, labels and both checksums. So the bytes of a pack do not depend on
- * how many threads there are, and whoever writes has nothing to do but write. Samples above PACK_LARGE are left to the taker, who copies
- * them piece by piece: `record` then holds the headers, `tail` what follows the data.
+ * A record is made whole by one thread: headers, the sample's bytes, padding, labels and both checksums. So the bytes of a pack do not
+ * depend on how many threads there are, and whoever writes has nothing to do but write. Samples above PACK_LARGE are left to the taker, who
+ * copies them piece by piece: `record` then holds the headers, `tail` what follows the data.
  */
 #ifndef FB_JOBS_PACK_READER_H
 #define FB_JOBS_PACK_READER_H

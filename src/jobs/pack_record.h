@@ -6,8 +6,8 @@
 #include "jobs/pack_names.h"
 #include "model/catalog.h"
 
-/* Appends the headers of a member: one ustar header, with a pax header (or, for names that are not UTF-8, a GNU one) before it if the name is
- * too long. */
+/* Appends the headers of a member: one ustar header, with a pax header (or, for names that are not UTF-8, a GNU one) before it if the name
+ * is too long. */
 void pack_put_header(struct text *out, const char *name, uint64_t size, int64_t mtime_ns);
 /* Zeros up to the next multiple of 512. `from` is the length at which the member's data started. */
 void pack_put_padding(struct text *out, size_t from);

@@ -215,7 +215,8 @@ static int put_end(struct pack_shard *s, struct index_out *o, struct fb_error *e
 {
     uint64_t end = o->start + tar_padded(o->at - o->start + sizeof(struct pack_foot));
     FB_TRY(put_zeros(o, end - sizeof(struct pack_foot), e));
-    struct pack_foot f = {.magic = PACK_FOOT_MAGIC, .pack_size = end + PACK_END_BYTES, .index_offset = o->start, .index_length = end - o->start};
+    struct pack_foot f = {
+        .magic = PACK_FOOT_MAGIC, .pack_size = end + PACK_END_BYTES, .index_offset = o->start, .index_length = end - o->start};
     f.head_checksum = checksum_of(&o->head, sizeof(o->head));
     f.foot_checksum = checksum_of(&f, sizeof(f) - sizeof(f.foot_checksum));
     FB_TRY(put_bytes(o, &f, sizeof(f), e));

@@ -23,7 +23,8 @@ struct pack_shard {
 
 int pack_shard_open(struct pack_shard *s, int fd, uint32_t number, const struct catalog *source, struct fb_error *e);
 /* A record is in the file at s->position. `name` is the member's if it is not called like its key, else NULL. */
-int pack_shard_add(struct pack_shard *s, const struct catalog *source, const struct pack_entry *entry, const char *name, struct fb_error *e);
+int pack_shard_add(struct pack_shard *s, const struct catalog *source, const struct pack_entry *entry, const char *name,
+                   struct fb_error *e);
 /* Writes the index and the end of the archive, and brings all of it to the disk. `learnt` may be NULL. */
 int pack_shard_finish(struct pack_shard *s, const struct catalog *source, struct learnt *learnt, bool is_last, struct fb_error *e);
 void pack_shard_close(struct pack_shard *s);

@@ -18,7 +18,8 @@ enum { APP1 = 0xE1, APP2 = 0xE2 };
 
 static bool goes_along(int marker, const uint8_t *data, size_t n)
 {
-    return (marker == APP1 && n >= 6 && memcmp(data, "Exif\0", 6) == 0) || (marker == APP2 && n >= 12 && memcmp(data, "ICC_PROFILE", 12) == 0);
+    return (marker == APP1 && n >= 6 && memcmp(data, "Exif\0", 6) == 0) ||
+           (marker == APP2 && n >= 12 && memcmp(data, "ICC_PROFILE", 12) == 0);
 }
 
 static void copy_markers(struct jpeg_compress_struct *c, const uint8_t *bytes, size_t n)
@@ -110,7 +111,8 @@ static int encode(const struct pixels *p, int quality, const uint8_t *original, 
 static struct pixels smaller_size(const struct pixels *from, int shorter)
 {
     int64_t h = from->height, w = from->width;
-    return h <= w ? (struct pixels){.height = shorter, .width = (int)(shorter * w / h)} : (struct pixels){.height = (int)(shorter * h / w), .width = shorter};
+    return h <= w ? (struct pixels){.height = shorter, .width = (int)(shorter * w / h)}
+                  : (struct pixels){.height = (int)(shorter * h / w), .width = shorter};
 }
 
 static int decode_and_resize(const uint8_t *bytes, size_t n, struct pixels *from, struct pixels *to, struct fb_error *e)

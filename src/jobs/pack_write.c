@@ -90,7 +90,8 @@ static int copy_large(struct packing *p, struct copying *c, struct pack_item *it
     int fd = pack_open_sample(&p->source, item, &st, e);
     if (fd < 0)
         return fd;
-    int rc = item->size == size && item->mtime_ns == mtime_ns ? 0 : error_set(e, FB_E_DATA, "pack", "the source was changed while it was read");
+    int rc =
+        item->size == size && item->mtime_ns == mtime_ns ? 0 : error_set(e, FB_E_DATA, "pack", "the source was changed while it was read");
     uint64_t start = c->at;
     while (rc == 0 && c->at - start < size) {
         uint64_t left = size - (c->at - start);

@@ -145,7 +145,8 @@ static int unpack_member(struct unpacking *u, const struct tar_member *m, struct
         note(u, m->name, why[m->kind]);
         return 0;
     }
-    struct unpack_bytes b = {u->fd, m->offset, m->size, m->mtime_s > INT32_MAX * INT64_C(2) || m->mtime_s < 0 ? 0 : m->mtime_s * 1000000000, NULL};
+    struct unpack_bytes b = {u->fd, m->offset, m->size, m->mtime_s > INT32_MAX * INT64_C(2) || m->mtime_s < 0 ? 0 : m->mtime_s * 1000000000,
+                             NULL};
     return unpack_one(u, name, &b, e);
 }
 
@@ -159,7 +160,8 @@ static int unpack_tar(struct unpacking *u, struct fb_error *e)
         if ((rc = unpack_member(u, &m, e)) < 0)
             break;
     if (rc == 0 && r.is_pack)
-        rc = error_set(e, FB_E_DATA, "unpack", "the pack is cut off: its index is not at its end; what was there is unpacked, labels as well");
+        rc = error_set(e, FB_E_DATA, "unpack",
+                       "the pack is cut off: its index is not at its end; what was there is unpacked, labels as well");
     tar_close(&r);
     return rc;
 }

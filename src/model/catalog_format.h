@@ -104,9 +104,9 @@ bool catalog_field_is_valid(const struct catalog_field *f);
 int catalog_adopt(void *map, size_t size, const char *path, struct catalog **out, struct fb_error *e);
 /* Opens what an open file holds; the descriptor stays the caller's. */
 int catalog_open_fd(int fd, const char *path, struct catalog **out, struct fb_error *e);
-/* A catalog that lies inside a larger file, a pack: blocks are read when first touched, never mapped, so that a file cut short by others is an
- * error and no signal. All its samples lie in one object, which is named here, since the catalog cannot know what its own file is called.
- * The descriptor stays the caller's; the path is copied. */
+/* A catalog that lies inside a larger file, a pack: blocks are read when first touched, never mapped, so that a file cut short by others is
+ * an error and no signal. All its samples lie in one object, which is named here, since the catalog cannot know what its own file is
+ * called. The descriptor stays the caller's; the path is copied. */
 struct catalog_place {
     char *path;
     uint64_t size;

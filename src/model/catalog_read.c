@@ -4,7 +4,8 @@
  * first touched. A file made to harm has right checksums and wrong numbers, so every position and length is also checked against its
  * section before use. The header and the fields are copied at open; what is validated there is not read again from the map.
  *
- * Limit: a catalog's own file is mapped, so truncating it in place under a reader is a SIGBUS. Writers replace catalogs by rename, never in place.
+ * Limit: a catalog's own file is mapped, so truncating it in place under a reader is a SIGBUS. Writers replace catalogs by rename, never in
+ * place.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-"""The members of an archive are those that Python's tarfile finds: same names, places, sizes; in archives made by others and in made-up ones."""
+"""The members of an archive are those that Python's tarfile finds: same names, places and sizes, in archives of others and in made-up ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ DIFFERENT: dict[str, tuple[str, list[tuple[str, bytes]], str]] = {
     "pax-nul-path.tar": ("a name with a NUL is of no use", [("file", b"")], "end"),
     "pax-path-hdr.tar": ("an extended header without a member is damage", [], "error -3 1024"),
     "pax-bad-hdr-file.tar": ("malformed extended headers are damage", [], "error -3 0"),
-    "pax-global-records.tar": ("an empty path takes the global one back", [("file", n) for n in (b"global1", b"file2", b"file3", b"file4")], "end"),
+    "pax-global-records.tar": ("an empty path takes the global one back",
+                               [("file", n) for n in (b"global1", b"file2", b"file3", b"file4")], "end"),
     "pax-multi-hdrs.tar": ("of two extended headers the later one counts", [("link", b"PAX2/PAX2/long-path-name")], "end"),
     "gnu-multi-hdrs.tar": ("of two long names the later one counts", [("link", b"GNU2/GNU2/long-path-name")], "end"),
     "gnu-incremental.tar": ("GNU headers have times where others have a prefix",
@@ -103,7 +104,8 @@ def test_generated_archives_are_read_as_tarfile_reads_them(form: int, tmp_path: 
     with tarfile.open(path, "w", format=form) as t:
         for name in names(rng):
             m = tarfile.TarInfo(name)
-            m.type = rng.choice([tarfile.REGTYPE] * 6 + [tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.AREGTYPE])
+            m.type = rng.choice([tarfile.REGTYPE] * 6 +
+                                [tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.AREGTYPE])
             m.linkname = rng.choice(["t", "u" * 130]) if form != tarfile.USTAR_FORMAT else "t"
             m.mtime = rng.choice([0, 1, 1.5, 2**33 - 1])  # type: ignore[assignment]
             m.mtime = int(m.mtime) if form == tarfile.USTAR_FORMAT else m.mtime

@@ -41,9 +41,9 @@ def test_every_truncation_is_found_by_opening_and_by_verifying(small: Path, tmp_
     cut = tmp_path / "cut.tar"
     rng = random.Random(1)
     # all places where something begins or ends, and others; with FB_SOAK every byte
-    places = set(range(0, len(data), 512)) | {n + d for n in range(0, len(data), 512) for d in (-1, 1) if 0 <= n + d < len(data)}
-    places = set(range(len(data))) if IS_SOAK else set(rng.sample(sorted(places), 60)) | {0, 1, 511, 512, 513, len(data) - 1, len(data) - 512,
-                                                                                           len(data) - 1024, len(data) - 1088, len(data) - 1025}
+    edges = {n + d for n in range(0, len(data), 512) for d in (-1, 0, 1) if 0 <= n + d < len(data)}
+    ends = {0, 1, 511, 512, 513, *(len(data) - n for n in (1, 512, 1024, 1025, 1088))}
+    places = set(range(len(data))) if IS_SOAK else ends | set(rng.sample(sorted(edges), 60))
     for n in sorted(places):
         cut.write_bytes(data[:n])
         code, said = verify(cut)

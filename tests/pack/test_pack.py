@@ -35,7 +35,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(*args: object, code: int = 0) -> str:
     done = subprocess.run([COMMAND, *map(str, args)], capture_output=True)
     assert done.returncode == code, done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
-    return done.stdout.decode(errors="replace") if code == 0 else done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
+    said = done.stdout.decode(errors="replace")
+    return said if code == 0 else done.stderr.decode(errors="replace") + said
 
 
 def info(source: object) -> dict:
@@ -112,9 +113,11 @@ def test_webdataset_yields_the_same_samples_and_labels(photos: Path, tmp_path: P
     assert found == {n: (d, classes.index(n.split("/")[0])) for n, d in contents(photos).items()}
 
 
-AWKWARD = ["a/x.y.z.jpg", "a/x_y_z.jpg", "a/same.jpg", "a/same.png", "a/same.webp", "a/noext", "b.c/d.jpg", "b.c/" + "l" * 180 + ".jpg",
-           "b.c/" + "m/" * 60 + "n" * 110 + ".jpg", "b.c/sp ace.jpg", "b.c/Ümläut 漢.jpg", "b.c/bad\udcff.jpg", "b.c/" + "w\udcfe" * 60 + ".jpg",
-           "__meta__/1.jpg", "a/..odd.jpg".replace("..", "_.."), "a/real.cls", "a/" + "k" * 99 + ".jpg", "c/" + "d" * 155 + "/" + "e" * 96 + ".jpg"]
+AWKWARD = [
+    "a/x.y.z.jpg", "a/x_y_z.jpg", "a/same.jpg", "a/same.png", "a/same.webp", "a/noext", "a/_..odd.jpg", "a/real.cls", "a/" + "k" * 99 + ".jpg",
+    "b.c/d.jpg", "b.c/sp ace.jpg", "b.c/Ümläut 漢.jpg", "b.c/bad\udcff.jpg", "b.c/" + "w\udcfe" * 60 + ".jpg", "b.c/" + "l" * 180 + ".jpg",
+    "b.c/" + "m/" * 60 + "n" * 110 + ".jpg", "c/" + "d" * 155 + "/" + "e" * 96 + ".jpg", "__meta__/1.jpg",
+]
 
 
 def awkward(folder: Path) -> Path:

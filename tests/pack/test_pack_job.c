@@ -1,4 +1,5 @@
-/* Packing through the library: the same data set as the folder, names that do not depend on anything but the keys, progress that adds up. */
+/* Packing through the library: the same data set as the folder, names that do not depend on anything but the keys, progress that adds up.
+ */
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
