@@ -11,7 +11,6 @@ from .errors import UsageError
 
 _AHEAD_BYTES = 256 << 20
 _THREADS = 16
-_PIECE = 1 << 20
 
 
 class ReadAhead:
@@ -99,18 +98,14 @@ class _Reader:
 
 
 def _read(file: str) -> int:
-    """Into the page cache; what cannot be read is the Dataset's to say."""
+    """Has it read into the page cache; what cannot be read is the Dataset's to say."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return 0
     try:
         size = os.fstat(fd).st_size
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)  # starts it; the loop waits for it, so that `ahead` means something
-        buffer = bytearray(min(size, _PIECE) or 1)
-        at = 0
-        while at < size and (n := os.preadv(fd, [buffer], at)) > 0:
-            at += n
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)  # the kernel reads it by itself: nothing is copied, nobody waits
         return size
     except OSError:
         return 0
