@@ -57,7 +57,8 @@ static void print_json(const struct doctor_result *r)
         text_printf(&t, "%s{\"change\":", i ? "," : "");
         text_json_string(&t, w->change);
         put(&t, "first_epoch_samples_per_second", w->first_rate), put(&t, "later_samples_per_second", w->later_rate);
-        put(&t, "batch_seconds", w->batch_seconds), put(&t, "epoch_seconds", w->epoch_seconds), put(&t, "run_seconds", w->run_seconds);
+        put(&t, "batch_seconds", w->batch_seconds), put(&t, "epoch_seconds", w->epoch_seconds);
+        put(&t, "run_seconds", w->run_seconds);
         put(&t, "accelerator_utilization_ratio", w->accelerator_ratio), put(&t, "ram_bytes", w->ram_bytes);
         text_printf(&t, "}");
     }
@@ -76,7 +77,8 @@ static void print_facts(const struct doctor_result *r)
     printf("%-12s %s\n", "accelerator", m->gpu);
     printf("%-12s %llu samples, %s, on %s at %s\n", "data", (unsigned long long)r->data.samples,
            text_size(r->data.bytes, bytes, sizeof(bytes)), m->kind, text_escape(m->mount, mount, sizeof(mount)));
-    printf("%-12s %llu samples: a read takes %.3f ms with many in flight; %.3f ms of CPU at first, %.3f ms later (decode %.3f, transform %.3f)\n",
+    printf("%-12s %llu samples: a read takes %.3f ms with many in flight; "
+           "%.3f ms of CPU at first, %.3f ms later (decode %.3f, transform %.3f)\n",
            "measured", (unsigned long long)r->measured, 1e3 * r->read_s, 1e3 * r->first_cpu_s, 1e3 * r->known_cpu_s, 1e3 * r->decode_s,
            1e3 * r->transform_s);
     if (isnan(r->cold_rate))

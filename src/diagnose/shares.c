@@ -41,12 +41,13 @@ static void split_consumer(const struct snapshot *s, struct shares *h)
     double pressed = pressed_ns(s, s->consumer_system_ns, c->cpu_ns);
     double inline_cpu = h->has_loaders ? 0 : fmin(c->read_cpu_ns, c->cpu_ns - pressed);
     double inline_delay = c->cpu_ns > 0 ? c->delay_ns * inline_cpu / c->cpu_ns : 0;
+    double pressed_delay = c->cpu_ns > 0 ? c->delay_ns * pressed / c->cpu_ns : 0; /* it wanted the core for that work */
     h->cpu = (c->cpu_ns - inline_cpu - pressed) / all;
     h->own_loading = (inline_cpu + inline_delay) / all;
-    h->delay = (c->delay_ns - inline_delay) / all;
+    h->delay = (c->delay_ns - inline_delay - pressed_delay) / all;
     h->own_storage = off[WAIT_FILE] / all;
     h->own_network = (off[WAIT_NETWORK] + off[WAIT_REMOTE_FILE]) / all;
-    h->own_fault = (off[WAIT_FAULT] + pressed) / all;
+    h->own_fault = (off[WAIT_FAULT] + pressed + pressed_delay) / all;
     h->queue = (off[WAIT_PIPE] + (h->has_loaders ? off[WAIT_LOCK] : 0)) / all;
     h->step = (off[WAIT_SLEEP] + off[WAIT_COMPUTE] + off[WAIT_DEVICE]) / all;
     h->write = off[WAIT_WRITE] / all;

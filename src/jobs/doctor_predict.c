@@ -1,8 +1,7 @@
-/* Rates by the bounds of operational analysis: a pipeline runs at the pace of its slowest stage. CPU stages give threads / demand, times the
- * efficiency that was measured; storage gives what it gave cold, when it was the slowest there.
+/* Rates by the bounds of operational analysis: a pipeline runs at the pace of its slowest stage. CPU stages give threads / demand, times
+ * the efficiency that was measured; storage gives what it gave cold, when it was the slowest there.
  */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "jobs/doctor.h"
@@ -32,21 +31,14 @@ static void fill_times(const struct doctor_request *q, const struct doctor_resul
     row->run_seconds = samples / fmin(first, most) + (double)(q->epochs - 1) * row->epoch_seconds;
 }
 
-static struct doctor_row *add_row(struct doctor_result *r, double first, double later, double ram, const char *command, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
-
-static struct doctor_row *add_row(struct doctor_result *r, double first, double later, double ram, const char *command, const char *format, ...)
+static void add_row(struct doctor_result *r, double first, double later, double ram, const char *command, const char *change)
 {
     struct doctor_row *row = &r->row[r->rows++];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(row->change, sizeof(row->change), format, args);
-    va_end(args);
+    snprintf(row->change, sizeof(row->change), "%s", change);
     row->first_rate = first;
     row->later_rate = later;
     row->ram_bytes = ram;
     snprintf(row->command, sizeof(row->command), "%s", command);
-    return row;
 }
 
 void doctor_predict(const struct doctor_request *q, struct doctor_result *r)
@@ -58,14 +50,14 @@ void doctor_predict(const struct doctor_request *q, struct doctor_result *r)
     r->wanted_rate = q->step_seconds > 0 ? (double)q->options.batch_size / q->step_seconds : NAN;
     double storage = r->storage_limits ? r->cold_rate : INFINITY;
     double later = fits ? r->warm_rate : fmin(storage, r->warm_rate);
-    add_row(r, r->cold_rate, later, fits ? bytes : 0, "", "as it is%s", fits ? "" : " (larger than memory)");
+    add_row(r, r->cold_rate, later, fits ? bytes : 0, "", fits ? "as it is" : "as it is (larger than memory)");
     if (r->storage_limits && bytes < 0.9 * r->machine.shm_free_bytes)
         add_row(r, first_cpu, r->warm_rate, bytes, "cp -r DATA /dev/shm/", "copied to the RAM disk");
-    if (r->machine.cores >= 1) {
-        double more = 2.0 * r->machine.threads;
-        add_row(r, fmin(storage, cpu_rate(r, r->first_cpu_s, more)), fmin(fits ? INFINITY : storage, cpu_rate(r, r->known_cpu_s, more)),
-                fits ? bytes : 0, "", "%.0f worker threads on %.0f cores (now %d)", more, more, r->machine.threads);
-    }
+    char change[120];
+    double more = 2.0 * r->machine.threads, disk = fits ? INFINITY : storage;
+    snprintf(change, sizeof(change), "%.0f worker threads on %.0f cores (now %d)", more, more, r->machine.threads);
+    double first_more = fmin(storage, cpu_rate(r, r->first_cpu_s, more)), later_more = fmin(disk, cpu_rate(r, r->known_cpu_s, more));
+    add_row(r, first_more, later_more, fits ? bytes : 0, "", change);
     for (int i = 0; i < r->rows; i++)
         fill_times(q, r, &r->row[i]);
 }

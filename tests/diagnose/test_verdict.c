@@ -174,6 +174,13 @@ static void page_faults_are_thrash_only_when_memory_is_tight(void **state)
     row.memory_limit_bytes = 1e9, row.memory_group_bytes = 0.99e9, row.refaults = 5000;
     v = judge(row);
     assert_kind(&v, VERDICT_MEMORY_THRASH);
+    row = empty_row(0); /* pages come back quickly, but the kernel is busy with them */
+    spend(&row.role[ROLE_CONSUMER], 0.9, WAIT_FAULT, 0.02, WAIT_SLEEP, 0.08, 1);
+    row.consumer_system_ns = 0.8e9, row.loader_system_ns = 0, row.major_faults = 500;
+    row.memory_limit_bytes = 1e9, row.memory_group_bytes = 0.99e9, row.refaults = 5000;
+    v = judge(row);
+    assert_kind(&v, VERDICT_MEMORY_THRASH);
+    near(v.starved_ratio, 0.82);
 }
 
 static void threads_that_take_turns_are_a_serial_section(void **state)

@@ -1,6 +1,6 @@
 """The zoo: programs that wait for a known reason, watched from outside; how often is the verdict right?
 
-    tests/zoo/run_zoo.py [--runs N] [--only NAME,...] [--seconds S] [--show] [--command FULLBORE] [--nvml LIBRARY]
+    tests/zoo/run_zoo.py [--runs N] [--only NAME,...] [--seconds S] [--show] [--gains] [--command FULLBORE] [--nvml LIBRARY]
 
 Each program runs N times with different seeds (its sizes and times vary by a quarter). Limits on reads, bytes, cores and memory are real
 ones, set by control groups (version 1, root); without the right to make them those programs are skipped with the reason. The table ends
@@ -9,9 +9,11 @@ with the count of programs that were right in 95 % of their runs. Exit code 1: a
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -33,23 +35,31 @@ class Program:
     cold: bool = False
     gpu: bool = False
     server: list[str] | None = None
-    seconds: float = 6
+    env: dict[str, str] = field(default_factory=dict)
+    remedy: str = ""  # words of the remedy whose prediction --gains checks; a number in it goes into {n} below
+    fix_argv: list[str] | None = None
+    fix_env: dict[str, str] = field(default_factory=dict)
+    fix_unlimited: bool = False
+    fix_in_memory: bool = False
 
 
 PROGRAMS = [
     Program("slow_storage", ["slow_storage.py"], "data-bound: disk-latency",
-            {"blkio/blkio.throttle.read_iops_device": "{dev} 120"}, cold=True),
+            {"blkio/blkio.throttle.read_iops_device": "{dev} 120"}, cold=True, remedy="/dev/shm", fix_in_memory=True),
     Program("slow_bandwidth", ["slow_bandwidth.py"], "data-bound: disk-bandwidth",
-            {"blkio/blkio.throttle.read_bps_device": "{dev} 25000000"}, cold=True),
-    Program("few_workers", ["cpu_workers.py", "1"], "data-bound: cpu"),
+            {"blkio/blkio.throttle.read_bps_device": "{dev} 25000000"}, cold=True, remedy="/dev/shm", fix_in_memory=True),
+    Program("few_workers", ["cpu_workers.py", "1"], "data-bound: cpu", remedy="num_workers=", fix_argv=["cpu_workers.py", "{n}"]),
     Program("many_workers", ["cpu_workers.py", "8"], "data-bound: cpu"),
     Program("gil_threads", ["gil_threads.py"], "data-bound: serial-section"),
-    Program("socket_fed", ["socket_fed.py", "{port}"], "data-bound: network-latency", server=["socket_fed.py", "serve"]),
-    Program("mmap_thrash", ["mmap_thrash.py"], "data-bound: memory-thrash", {"memory/memory.limit_in_bytes": "160M"}, cold=True),
-    Program("quota", ["cpu_workers.py", "2"], "data-bound: cpu-quota", {"cpu/cpu.cfs_quota_us": "20000"}),
+    Program("socket_fed", ["socket_fed.py", "{port}", "2"], "data-bound: network-latency", server=["socket_fed.py", "serve"],
+            remedy="num_workers=", fix_argv=["socket_fed.py", "{port}", "{n}"]),
+    Program("mmap_thrash", ["mmap_thrash.py"], "data-bound: memory-thrash", {"memory/memory.limit_in_bytes": "160M"}, cold=True,
+            remedy="memory limit", fix_unlimited=True),
+    Program("quota", ["cpu_workers.py", "2"], "data-bound: cpu-quota", {"cpu/cpu.cfs_quota_us": "20000"},
+            remedy="CPU limit", fix_unlimited=True),
     Program("h5_lock", ["h5_lock.py"], "data-bound: serial-section"),
     Program("open_per_sample", ["open_per_sample.py"], "data-bound: cpu"),
-    Program("worker_restart", ["worker_restart.py"], "pause"),
+    Program("worker_restart", ["worker_restart.py"], "pause", remedy="persistent_workers", fix_env={"ZOO_PERSISTENT": "1"}),
     Program("tiny_batches", ["tiny_batches.py"], "host-bound", gpu=True),
     Program("compute", ["compute.py"], "compute-bound"),
     Program("fullbore", ["FULLBORE", "bench", "{data}/photos", "--step-ms", "1", "--epochs", "{epochs}", "--json"], "data-bound: cpu"),
@@ -132,7 +142,7 @@ def why_not(program: Program, nvml: str) -> str:
 
 def run_once(program: Program, seed: int, data: Path, options: argparse.Namespace) -> dict:
     env = {**os.environ, "ZOO_DATA": str(data), "ZOO_SEED": str(seed), "ZOO_SECONDS": str(options.seconds), "OMP_NUM_THREADS": "1",
-           "ZOO_GPU": str(data / "gpu"), "PYTHONDONTWRITEBYTECODE": "1"}
+           "ZOO_GPU": str(data / "gpu"), "PYTHONDONTWRITEBYTECODE": "1", **program.env}
     if program.gpu:
         env["FULLBORE_NVML"] = options.nvml
     else:
@@ -142,13 +152,13 @@ def run_once(program: Program, seed: int, data: Path, options: argparse.Namespac
         server = subprocess.Popen([sys.executable, str(HERE / "programs" / program.server[0]), *program.server[1:]], stdout=subprocess.PIPE,
                                   text=True, env=env)
         port = server.stdout.readline().strip()
-    argv = [a.format(port=port, data=data, epochs=max(1, int(options.seconds * 4))) for a in program.argv]
+    argv = [a.format(port=port, data=data, epochs=max(1, int(options.seconds * 12))) for a in program.argv]
     argv = [options.command, *argv[1:]] if argv[0] == "FULLBORE" else [sys.executable, str(HERE / "programs" / argv[0]), *argv[1:]]
     if program.cold:
         drop_from_cache(data)
     summary = data / "summary.json"
     summary.unlink(missing_ok=True)
-    with limited(program, data) as groups:
+    with limited(program, options.data) as groups:
         inner = [sys.executable, "-c", "import os,sys\nfor p in sys.argv[1].split(','):\n  p and open(p,'w').write(str(os.getpid()))\n"
                  "os.execv(sys.argv[2],sys.argv[2:])", ",".join(map(str, groups)), *argv]
         watch = [options.command, "watch", "--quiet", "--summary", str(summary), "-o", str(data / "run.fbr"), "--", *inner]
@@ -162,12 +172,46 @@ def run_once(program: Program, seed: int, data: Path, options: argparse.Namespac
     return result
 
 
+def check_gain(program: Program, options: argparse.Namespace) -> bool | None:
+    """Predicted beside measured: the program as it is and with its remedy applied, steps per second by its own clock."""
+    before = run_once(program, 0, options.data, options)
+    found = [r for r in before.get("remedies", []) if program.remedy in r["change"]]
+    if not found or not found[0]["predicted_gain"] or not before["rate"]:
+        print(f"{program.name:<18}no such remedy in: {before['verdict']}", flush=True)
+        return None
+    number = re.search(r"num_workers=(\d+)", found[0]["change"])
+    argv = [a.replace("{n}", number[1] if number else "") for a in program.fix_argv or program.argv]
+    fixed = dataclasses.replace(program, argv=argv, limits={} if program.fix_unlimited else program.limits, env=program.fix_env,
+                                cold=program.cold and not program.fix_in_memory)
+    data = options.data
+    if program.fix_in_memory:
+        data = Path("/dev/shm/fullbore-zoo")
+        for name in ("small", "large"):
+            shutil.copytree(options.data / name, data / name, dirs_exist_ok=True)
+    after = run_once(fixed, 0, data, options)
+    if program.fix_in_memory:
+        shutil.rmtree(data)
+    predicted, measured = found[0]["predicted_gain"], (after["rate"] or 0) / before["rate"]
+    is_near = abs(predicted - measured) <= 0.2 * measured
+    near = "within" if is_near else "outside"
+    print(f"{program.name:<18}{predicted:>8.2f}x {measured:>8.2f}x  {near} 20 %  {found[0]['change']}", flush=True)
+    return is_near
+
+
+def check_gains(chosen: list[Program], options: argparse.Namespace) -> int:
+    print(f"{'program':<18}{'predicted':>9} {'measured':>9}", flush=True)
+    results = [check_gain(p, options) for p in chosen if p.remedy and not why_not(p, options.nvml)]
+    print(f"{results.count(True)} of {len(results)} predictions within 20 % of what was measured", flush=True)
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--least", type=float, default=0.95)
+    parser.add_argument("--gains", action="store_true", help="apply a remedy of each program and print predicted beside measured gain")
     parser.add_argument("--show", action="store_true", help="print each verdict in words")
     parser.add_argument("--command", default=str(ROOT / ".venv/bin/fullbore"))
     parser.add_argument("--nvml", default=os.environ.get("ZOO_NVML", ""))
@@ -181,6 +225,8 @@ def main() -> int:
             subprocess.run([cc, "-shared", "-fPIC", "-o", options.nvml, str(HERE / "fake_nvml_busy.c")], check=True)
     make_data(options.data)
     chosen = [p for p in PROGRAMS if not options.only or p.name in options.only.split(",")]
+    if options.gains:
+        return check_gains(chosen, options)
     good = judged = skipped = 0
     failed = False
     print(f"{'program':<18}{'expected':<30}{'right':>8}  starved  other verdicts", flush=True)

@@ -41,7 +41,7 @@ if __name__ == "__main__":
                 print(port, flush=True)
         serve(Out())
     step, steps, started = vary(0.006), 0, None
-    for batch in DataLoader(Remote(int(sys.argv[1])), batch_size=4, num_workers=2):
+    for batch in DataLoader(Remote(int(sys.argv[1])), batch_size=4, num_workers=int(sys.argv[2])):
         started = started or time.monotonic()
         time.sleep(step)
         steps += 1

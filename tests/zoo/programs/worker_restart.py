@@ -1,4 +1,5 @@
 """Short epochs, and workers that are started anew for each."""
+import os
 import time
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -21,9 +22,11 @@ def prepare(worker: int) -> None:
 
 if __name__ == "__main__":
     torch.manual_seed(SEED)
+    lives_on = os.environ.get("ZOO_PERSISTENT") == "1"
+    loader = DataLoader(Small(), batch_size=8, num_workers=2, worker_init_fn=prepare, persistent_workers=lives_on)
     started, steps = time.monotonic(), 0
     while running(started):
-        for batch in DataLoader(Small(), batch_size=8, num_workers=2, worker_init_fn=prepare):
+        for batch in loader:
             time.sleep(STEP)
             steps += 1
     say_rate(steps, started)
