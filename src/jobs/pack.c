@@ -154,10 +154,11 @@ static int check_source(struct packing *p, struct fb_error *e)
     dataset_close(&now);
     if (is_same)
         return 0;
-    error_set(e, FB_E_DATA, "pack", "the source changed while it was packed: samples came, went or have other labels");
+    error_set(e, FB_E_STATE, "pack", "the source changed while it was packed: samples came, went or have other labels");
     error_remedy(e, "leave it alone while it is packed, then pack again");
     error_at(e, p->q->options.source, -1);
-    return FB_E_DATA;
+    p->is_useless = true;
+    return FB_E_STATE;
 }
 
 static int run(struct packing *p, struct fb_error *e)
@@ -178,7 +179,7 @@ static int run(struct packing *p, struct fb_error *e)
 /* What was written stays for --resume, unless it is nothing or of no use. */
 static void clean_up(struct packing *p, int rc)
 {
-    bool is_useful = p->out->samples > 0 && rc != FB_E_DATA;
+    bool is_useful = p->out->samples > 0 && !p->is_useless;
     p->out->is_kept = rc < 0 && is_useful && p->files.journal_fd >= 0;
     if (rc < 0 && !is_useful)
         pack_files_drop(&p->files);

@@ -41,7 +41,7 @@ struct pack_result {
     bool is_kept;                /* it failed, and what was written so far can be resumed */
 };
 
-/* FB_E_DATA: a source that changed meanwhile; FB_E_IO: no space, among others. On failure nothing is under the final name that was not
+/* FB_E_STATE: a source that changed meanwhile; FB_E_IO: no space, among others. On failure nothing is under the final name that was not
  * there before. `out` must be freed by pack_result_free in any case. */
 int pack_run(const struct pack_request *q, struct pack_result *out, struct fb_error *e);
 void pack_result_free(struct pack_result *r);

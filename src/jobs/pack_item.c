@@ -18,9 +18,9 @@ static int64_t mtime_of(const struct stat *st)
 
 static int changed(struct fb_error *e, const char *what)
 {
-    error_set(e, FB_E_DATA, "pack", "the source %s", what);
+    error_set(e, FB_E_STATE, "pack", "the source %s", what);
     error_remedy(e, "leave it alone while it is packed, then pack again");
-    return FB_E_DATA;
+    return FB_E_STATE;
 }
 
 int pack_check_unchanged(int fd, const struct stat *before, struct fb_error *e)

@@ -24,6 +24,7 @@ struct packing {
     uint64_t bytes_total;
     uint64_t started_ns;
     struct text skipped;
+    bool is_useless;       /* what was written can never become the pack of what is there now */
 };
 
 /* pack_write.c */

@@ -46,7 +46,7 @@ void pack_reader_close(struct pack_reader *r);
 
 /* Opens the sample's object and looks at it; size and mtime are of the sample as it is now. Returns the descriptor or a negative code. */
 int pack_open_sample(const struct pack_source *s, struct pack_item *item, struct stat *st, struct fb_error *e);
-/* FB_E_DATA if what the descriptor leads to is not what `before` says. */
+/* FB_E_STATE if what the descriptor leads to is not what `before` says. */
 int pack_check_unchanged(int fd, const struct stat *before, struct fb_error *e);
 
 #endif

@@ -74,7 +74,7 @@ static int copy_piece(struct packing *p, struct copying *c, int from, uint64_t o
     if (got < 0)
         return errno == EINTR ? 0 : error_set_errno(e, "pack", errno, "read the file");
     if (got == 0)
-        return error_set(e, FB_E_DATA, "pack", "the source became shorter while it was read");
+        return error_set(e, FB_E_STATE, "pack", "the source became shorter while it was read");
     checksum_add(c->data, c->piece, (size_t)got);
     checksum_add(c->record, c->piece, (size_t)got);
     FB_TRY(write_all_at(p->shard.fd, c->piece, (size_t)got, c->at, e));
@@ -91,7 +91,7 @@ static int copy_large(struct packing *p, struct copying *c, struct pack_item *it
     if (fd < 0)
         return fd;
     int rc =
-        item->size == size && item->mtime_ns == mtime_ns ? 0 : error_set(e, FB_E_DATA, "pack", "the source was changed while it was read");
+        item->size == size && item->mtime_ns == mtime_ns ? 0 : error_set(e, FB_E_STATE, "pack", "the source was changed while it was read");
     uint64_t start = c->at;
     while (rc == 0 && c->at - start < size) {
         uint64_t left = size - (c->at - start);

@@ -1,4 +1,4 @@
-"""The members of an archive are those that Python's tarfile finds: same names, places and sizes, in archives of others and in made-up ones."""
+"""The members of an archive are those that Python's tarfile finds: names, places, sizes; in archives of others and in made-up ones."""
 
 from __future__ import annotations
 

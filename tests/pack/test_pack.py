@@ -427,6 +427,21 @@ def test_without_resume_a_dead_run_is_cleaned_up(many: Path, tmp_path: Path) -> 
     assert [p.name for p in out.iterdir()] == ["p.tar"]
 
 
+def test_files_that_come_while_packing_are_noticed(many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    process = subprocess.Popen([COMMAND, "pack", many, "-o", out / "p.tar"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 20
+    while not any(p.stat().st_size > 200_000 for p in out.glob(".p.tar.*.partial")):
+        assert process.poll() is None and time.monotonic() < deadline
+    process.send_signal(signal.SIGSTOP)
+    put(many / "c0" / "new.jpg", 1)
+    process.send_signal(signal.SIGCONT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1 and "changed while it was packed" in said
+    assert list(out.iterdir()) == []
+
+
 def test_an_interrupt_ends_with_130_and_says_how_to_go_on(many: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
