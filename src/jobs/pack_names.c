@@ -131,7 +131,13 @@ static int add_safe(struct pack_names *n, uint64_t sample, const char *key, stru
 {
     make_safe(key, name);
     size_t base = name->length;
-    for (int try = 2;; try++) {
+    bool is_again = n->last.length == base && base && memcmp(n->last.data, name->data, base) == 0;
+    if (!is_again) {
+        n->last.length = 0;
+        text_append(&n->last, name->data, base);
+        n->last_try = 2;
+    }
+    for (int try = n->last_try;; try++) {
         int rc = name->failed ? error_set(e, FB_E_NOMEM, "pack", "no memory for names") : is_taken(n, name->data, scratch, e);
         if (rc < 0)
             return rc;
@@ -139,6 +145,7 @@ static int add_safe(struct pack_names *n, uint64_t sample, const char *key, stru
             break;
         name->length = base;
         text_printf(name, "-%d", try);
+        n->last_try = try;
     }
     int64_t number = name_table_add(&n->safe, name->data, NULL);
     struct pack_renamed r = {sample, (uint32_t)number};
@@ -166,7 +173,7 @@ static int build(struct pack_names *n, struct text *before, struct text *name, s
 
 int pack_names_open(struct pack_names *n, const struct catalog *c, struct fb_error *e)
 {
-    *n = (struct pack_names){.catalog = c, .renamed = {.limit = (size_t)1 << 40}};
+    *n = (struct pack_names){.catalog = c, .renamed = {.limit = (size_t)1 << 40}, .last = {.limit = 1 << 20}};
     struct text before = {.limit = 1 << 20}, name = {.limit = 1 << 20}, scratch = {.limit = 1 << 20};
     int rc = build(n, &before, &name, &scratch, e);
     text_free(&before);
@@ -181,6 +188,7 @@ void pack_names_close(struct pack_names *n)
 {
     name_table_free(&n->safe);
     text_free(&n->renamed);
+    text_free(&n->last);
 }
 
 static int by_sample(const void *a, const void *b)

@@ -21,6 +21,8 @@ struct pack_names {
     const struct catalog *catalog;
     struct name_table safe;   /* names without extension */
     struct text renamed;      /* struct pack_renamed each, by sample */
+    struct text last;         /* the last name that was taken already ... */
+    int last_try;             /* ... and the number that made it free: thousands of samples may differ by their extension only */
 };
 
 int pack_names_open(struct pack_names *n, const struct catalog *c, struct fb_error *e);

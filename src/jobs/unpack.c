@@ -69,8 +69,24 @@ static int unpack_one(struct unpacking *u, const char *name, const struct unpack
 struct tables {
     struct catalog *catalog;
     void *records, *names;
-    uint64_t name_bytes;
+    uint64_t name_bytes, name_count;
 };
+
+static int by_sample(const void *wanted, const void *name)
+{
+    uint64_t a = *(const uint64_t *)wanted, b = ((const struct pack_name *)name)->sample;
+    return a < b ? -1 : a > b;
+}
+
+/* The texts follow the table, so the first text is where it ends. */
+static uint64_t count_names(const struct tables *t)
+{
+    struct pack_name first;
+    if (t->name_bytes < sizeof(first))
+        return 0;
+    memcpy(&first, t->names, sizeof(first));
+    return first.text <= t->name_bytes ? first.text / sizeof(first) : 0;
+}
 
 /* A key that cannot be a path below a folder (absolute, "..") was packed under a name that can. */
 static int name_of(const struct tables *t, uint64_t i, const char *key, struct text *out)
@@ -80,12 +96,11 @@ static int name_of(const struct tables *t, uint64_t i, const char *key, struct t
     text_append(out, key, strlen(key));
     if (beneath_is_clean(key))
         return out->failed ? -1 : 0;
-    for (uint64_t k = 0; k < t->name_bytes / sizeof(*names) && names[k].sample <= i; k++)
-        if (names[k].sample == i && names[k].text <= t->name_bytes && names[k].length <= t->name_bytes - names[k].text) {
-            out->length = 0;
-            text_append(out, (const char *)t->names + names[k].text, names[k].length);
-            break;
-        }
+    const struct pack_name *found = t->name_count ? bsearch(&i, names, t->name_count, sizeof(*names), by_sample) : NULL;
+    if (found && found->text <= t->name_bytes && found->length <= t->name_bytes - found->text) {
+        out->length = 0;
+        text_append(out, (const char *)t->names + found->text, found->length);
+    }
     return out->failed ? -1 : 0;
 }
 
@@ -116,8 +131,10 @@ static int unpack_pack(struct unpacking *u, const struct pack_index *x, struct f
         rc = pack_index_section(x, u->fd, PACK_RECORDS, u->path, &t.records, e);
     if (rc == 0)
         rc = pack_index_section(x, u->fd, PACK_NAMES, u->path, &t.names, e);
-    if (rc == 0)
+    if (rc == 0) {
+        t.name_count = count_names(&t);
         rc = unpack_samples(u, &t, e);
+    }
     catalog_close(t.catalog);
     free(t.records);
     free(t.names);

@@ -232,6 +232,28 @@ static void names_are_kept_unless_they_would_be_misunderstood(void **state)
     catalog_close(c);
 }
 
+static void many_samples_of_one_stem_get_names_of_their_own(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    char (*texts)[32] = malloc(N * sizeof(*texts));
+    const char **keys = calloc(N + 1, sizeof(*keys));
+    for (int i = 0; i < N; i++) {
+        snprintf(texts[i], sizeof(*texts), "d/frame.%05d", i);
+        keys[i] = texts[i];
+    }
+    struct catalog *c = catalog_of(keys);
+    struct pack_names n;
+    assert_int_equal(pack_names_open(&n, c, NULL), 0);
+    assert_string_equal(name_of(&n, c, 0), "d/frame");
+    assert_string_equal(name_of(&n, c, 1), "d/frame-2");
+    assert_string_equal(name_of(&n, c, N - 1), "d/frame-20000");
+    pack_names_close(&n);
+    catalog_close(c);
+    free(keys);
+    free(texts);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, make, unmake)
 
 int main(void)
@@ -242,6 +264,7 @@ int main(void)
         T(a_sample_in_a_pack_is_an_extent_of_it),
         T(verify_and_unpack_agree_with_what_was_packed),
         T(names_are_kept_unless_they_would_be_misunderstood),
+        T(many_samples_of_one_stem_get_names_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
