@@ -16,7 +16,8 @@ def main(options):
     accelerator = Accelerator(cpu=True)
     set_seed(0)
     loader = fb.Loader(options.folder, batch_size=4, shuffle=True, transforms=[fb.Resize((32, 32)), fb.Normalize([0.5], [0.25])])
-    model = nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 7 * 7, len(loader.classes)))
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten(),
+                          nn.Linear(32 * 7 * 7, len(loader.classes)))
     model, optimizer = accelerator.prepare(model, torch.optim.Adam(model.parameters(), 1e-3))
     accelerator.register_for_checkpointing(loader)
     steps = first_epoch = 0

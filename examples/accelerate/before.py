@@ -35,7 +35,8 @@ def main(options):
     set_seed(0)
     data = Photos(options.folder)
     loader = DataLoader(data, batch_size=4, shuffle=True, num_workers=2)
-    model = nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 7 * 7, len(data.classes)))
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten(),
+                          nn.Linear(32 * 7 * 7, len(data.classes)))
     model, optimizer, loader = accelerator.prepare(model, torch.optim.Adam(model.parameters(), 1e-3), loader)
     steps = first_epoch = 0
     if options.resume:

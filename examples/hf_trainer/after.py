@@ -20,7 +20,8 @@ def named(batch):
 
 
 def main(options):
-    data = fb.Loader(options.folder, batch_size=4, shuffle=True, transforms=[fb.Resize((32, 32)), fb.Normalize([0.5], [0.25])], batch_map=named)
+    data = fb.Loader(options.folder, batch_size=4, shuffle=True, batch_map=named,
+                     transforms=[fb.Resize((32, 32)), fb.Normalize([0.5], [0.25])])
     model = ViTForImageClassification(ViTConfig(image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
                                                 intermediate_size=64, num_labels=len(data.classes)))
     arguments = TrainingArguments(options.checkpoints, num_train_epochs=2, max_steps=options.steps, per_device_train_batch_size=4,

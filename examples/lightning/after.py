@@ -15,7 +15,8 @@ from torch import nn
 class Classifier(L.LightningModule):
     def __init__(self, classes):
         super().__init__()
-        self.net = nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 7 * 7, classes))
+        self.net = nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten(),
+                                 nn.Linear(32 * 7 * 7, classes))
 
     def training_step(self, batch, _):
         images, labels = batch

@@ -32,7 +32,8 @@ class Photos(Dataset):
 class Classifier(L.LightningModule):
     def __init__(self, classes):
         super().__init__()
-        self.net = nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 7 * 7, classes))
+        self.net = nn.Sequential(nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten(),
+                                 nn.Linear(32 * 7 * 7, classes))
 
     def training_step(self, batch, _):
         images, labels = batch

@@ -58,7 +58,8 @@ static uint8_t *values_of(struct feed *f, uint64_t selected, void **values, stru
     return memory;
 }
 
-static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, size_t n, uint32_t *height, uint32_t *width, struct fb_error *e)
+static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, size_t n, uint32_t *height, uint32_t *width,
+                     struct fb_error *e)
 {
     struct image_header h;
     const struct codec_ops *codec;

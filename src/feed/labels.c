@@ -22,7 +22,8 @@ static int from_column(const struct fb_column *c, struct label_field *l, struct 
 {
     size_t size = fb_dtype_size(c->dtype);
     if (!c->name || !c->name[0] || strlen(c->name) >= sizeof(l->name) || strcmp(c->name, "image") == 0)
-        return error_set(e, FB_E_USAGE, "dataset", "a label has no name, is called 'image', or has a name of more than %zu bytes", sizeof(l->name) - 1);
+        return error_set(e, FB_E_USAGE, "dataset", "a label has no name, is called 'image', or has a name of more than %zu bytes",
+                         sizeof(l->name) - 1);
     if (!c->data || size == 0 || c->ndim < 0 || c->ndim > 1 || (c->ndim == 1 && (c->shape[0] < 1 || c->shape[0] > (1 << 24))))
         return error_set(e, FB_E_USAGE, "dataset", "the label '%s' is not one number or one vector per sample", c->name);
     *l = (struct label_field){.bytes = size * (c->ndim == 1 ? (size_t)c->shape[0] : 1), .catalog_field = -1, .rows = c->data};
@@ -114,8 +115,8 @@ int labels_open(struct labels *l, const struct catalog *c, struct subset *s, con
     *l = (struct labels){.catalog = c, .subset = s};
     bool has_columns = o->columns && o->column_count > 0 && !o->paths;
     if (has_columns && o->column_rows != s->count)
-        return error_set(e, FB_E_USAGE, "dataset", "the labels have %llu rows for %llu selected samples", (unsigned long long)o->column_rows,
-                         (unsigned long long)s->count);
+        return error_set(e, FB_E_USAGE, "dataset", "the labels have %llu rows for %llu selected samples",
+                         (unsigned long long)o->column_rows, (unsigned long long)s->count);
     FB_TRY(all_fields(l, o, e));
     if (has_columns && !o->fields)
         l->count = o->column_count; /* the source's own are left out unless asked for */

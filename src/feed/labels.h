@@ -23,7 +23,7 @@ struct labels {
     void *memory;
 };
 
-/* FB_E_USAGE: rows that do not match the selection; a field that is not there. Changes the selection's fingerprint when columns are given. */
+/* FB_E_USAGE: rows that do not match the selection; a field that is not there. Columns that are given change the selection's fingerprint. */
 int labels_open(struct labels *l, const struct catalog *c, struct subset *s, const fb_options *o, struct fb_error *e);
 void labels_close(struct labels *l);
 

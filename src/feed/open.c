@@ -71,13 +71,14 @@ static int open_dataset(struct feed *f, const fb_options *o, struct fb_error *e)
 static int weigh_classes(struct feed *f, int field, double *weights, struct fb_error *e)
 {
     int64_t most = 1 << 24, *count = calloc((size_t)most, sizeof(*count)), *label = malloc(f->subset.count * sizeof(*label));
-    int rc = count && label ? 0 : error_set(e, FB_E_NOMEM, "order", "no memory to balance %llu samples", (unsigned long long)f->subset.count);
+    int rc = count && label ? 0 : error_set_errno(e, "order", ENOMEM, "balance %llu samples", (unsigned long long)f->subset.count);
     size_t bytes = f->labels.field[field].bytes;
     for (uint64_t i = 0; rc == 0 && i < f->subset.count; i++) {
         label[i] = 0;
         rc = labels_get(&f->labels, field, i, f->subset.sample ? f->subset.sample[i] : i, &label[i], e);
         if (rc == 0 && (label[i] < 0 || label[i] >= most || bytes > sizeof(*label)))
-            rc = error_set(e, FB_E_USAGE, "order", "weights=\"balanced\": the label %lld is not a class number from 0 to %lld", (long long)label[i], (long long)most - 1);
+            rc = error_set(e, FB_E_USAGE, "order", "weights=\"balanced\": the label %lld is not a class number from 0 to %lld",
+                           (long long)label[i], (long long)most - 1);
         if (rc == 0)
             count[label[i]]++;
     }
@@ -218,7 +219,8 @@ static void size_look_ahead(struct feed *f)
 static int resolve_given(struct feed *f, struct fb_error *e)
 {
     if (f->rank > 0 || f->world > 1)
-        return refuse(e, "rank= and world_size= do not go with a sampler: its indices are this process's own", "let the sampler divide the epoch");
+        return refuse(e, "rank= and world_size= do not go with a sampler: its indices are this process's own",
+                      "let the sampler divide the epoch");
     f->rank = 0;
     f->world = 1;
     uint64_t batch = f->global_batch_size ? f->global_batch_size : f->batch_size;
@@ -284,7 +286,8 @@ int feed_check_memory(const struct feed *f, uint64_t need, struct fb_error *e)
 static int check_batch_fits(struct feed *f, struct fb_error *e)
 {
     struct slot_shape shape;
-    uint64_t places = f->global_batch_size ? 1 : f->takes_order ? f->batch_size : f->batch_size < f->subset.count ? f->batch_size : f->subset.count;
+    bool is_cut = !f->takes_order && f->subset.count < f->batch_size;
+    uint64_t places = f->global_batch_size ? 1 : is_cut ? f->subset.count : f->batch_size;
     FB_TRY(make_shape(f, places, &shape, e));
     return feed_check_memory(f, least_memory(slot_bytes(&shape, sizeof(struct load))), e);
 }

@@ -76,7 +76,8 @@ static int place_of_part(struct passage *p, int part, const struct plan *plan, i
     struct feed *f = p->f;
     if (part == f->chain.map_count) {
         const struct pipeline *last = chain_last(&f->chain);
-        *out = (struct place){slot_at(p->l->slot, 0, p->l->place), pipeline_dtype(last), pipeline_layout(last), f->out_height, f->out_width};
+        *out = (struct place){slot_at(p->l->slot, 0, p->l->place), pipeline_dtype(last), pipeline_layout(last),
+                               f->out_height, f->out_width};
         return 0;
     }
     *out = (struct place){NULL, FB_UINT8, FB_NHWC, plan->out_height, plan->out_width};
@@ -88,7 +89,8 @@ static int place_of_part(struct passage *p, int part, const struct plan *plan, i
     return 0;
 }
 
-static int run_part(struct passage *p, int part, const struct plan *plan, const struct image *in, const struct place *out, struct fb_error *e)
+static int run_part(struct passage *p, int part, const struct plan *plan, const struct image *in, const struct place *out,
+                    struct fb_error *e)
 {
     if (plan->scratch_bytes && !worker_memory(p->f, &p->w->work, plan->scratch_bytes, e))
         return e->code;
@@ -165,12 +167,14 @@ static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, str
 static void *make_result(struct fb_map *m, enum fb_dtype dtype, int height, int width, struct fb_error *e)
 {
     struct passage *p = m->engine;
-    if (height < 1 || width < 1 || height > IMAGE_MAX_SIDE || width > IMAGE_MAX_SIDE || (uint64_t)height * (uint64_t)width > IMAGE_MAX_PIXELS) {
-        error_set(e, FB_E_DATA, "map", "the result of %s is %d x %d pixels, which no image can have", p->f->chain.map[m->step].name, height, width);
+    const char *name = p->f->chain.map[m->step].name;
+    bool has_sides = height >= 1 && width >= 1 && height <= IMAGE_MAX_SIDE && width <= IMAGE_MAX_SIDE;
+    if (!has_sides || (uint64_t)height * (uint64_t)width > IMAGE_MAX_PIXELS) {
+        error_set(e, FB_E_DATA, "map", "the result of %s is %d x %d pixels, which no image can have", name, height, width);
         return NULL;
     }
     if (dtype != FB_UINT8 && !(dtype == FB_FLOAT32 && m->takes_floats)) {
-        error_set(e, FB_E_DATA, "map", "the result of %s is %s, not uint8", p->f->chain.map[m->step].name, fb_dtype_name(dtype));
+        error_set(e, FB_E_DATA, "map", "the result of %s is %s, not uint8", name, fb_dtype_name(dtype));
         error_remedy(e, dtype == FB_FLOAT32 ? "only the last step may give float32, with dtype=\"float32\"" : "convert it to uint8");
         return NULL;
     }
@@ -212,6 +216,7 @@ static int call_map(struct passage *p, int step, struct fb_error *e)
 {
     struct feed *f = p->f;
     struct load *l = p->l;
+    const struct pipeline *last = chain_last(&f->chain);
     struct fb_array labels[FB_MAX_FIELDS];
     show_labels(p, labels);
     struct rng rng = rng_stream(RNG_MAP, rng_mix(f->seed, (uint64_t)step), l->slot->epoch, l->position, l->attempt);
@@ -227,7 +232,7 @@ static int call_map(struct passage *p, int step, struct fb_error *e)
         .width = (int)p->image.width,
         .labels = labels,
         .label_count = f->labels.count,
-        .takes_floats = step + 1 == f->chain.map_count && pipeline_is_plain(chain_last(&f->chain)) && pipeline_dtype(chain_last(&f->chain)) != FB_UINT8,
+        .takes_floats = step + 1 == f->chain.map_count && pipeline_is_plain(last) && pipeline_dtype(last) != FB_UINT8,
         .make = make_result,
         .engine = p,
     };

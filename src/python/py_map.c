@@ -195,8 +195,8 @@ static int run(struct map_calls *c, struct fb_map *m, struct fb_error *e)
 
 /* ---- the workers' thread states ----
  *
- * PyGILState_Ensure alone makes and ends a thread state per call: 16 KiB mapped, touched and unmapped each time. A worker keeps its own from its
- * first call to its end.
+ * PyGILState_Ensure alone makes and ends a thread state per call: 16 KiB mapped, touched and unmapped each time. A worker keeps its own
+ * from its first call to its end.
  */
 static pthread_key_t own_state;
 static atomic_bool is_over; /* the interpreter is about to end: threads that could not be stopped leave their state alone */

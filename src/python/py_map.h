@@ -1,7 +1,7 @@
 /* Functions of the user's inside the engine: the workers call them, one sample at a time, with Python's lock taken for just that long.
  *
- * What a function gets is the engine's own memory, without a copy, as an object that knows whether anybody still refers to it afterwards: if
- * so the memory is the object's from then on and the engine takes other. Results are copied unless they are that very memory.
+ * What a function gets is the engine's own memory, without a copy, as an object that knows whether anybody still refers to it afterwards:
+ * if so the memory is the object's from then on and the engine takes other. Results are copied unless they are that very memory.
  *
  * Life: the calls outlive the loader object if a function does not come back in time; so they are an object of their own, which the engine
  * lets go of (map_done) when it will never call again.
@@ -13,8 +13,8 @@
 
 struct map_calls;
 
-/* steps: a list with (callable, does it want labels) per map step: callable(pixels, labels, seed, seed) -> (result, labels or None). Sets o->map and its context.
- * The engine owns the calls from fb_open on, whether that fails or not. -1: an exception. */
+/* steps: a list with (callable, does it want labels) per map step: callable(pixels, labels, seed, seed) -> (result, labels or None).
+ * Sets o->map and its context. The engine owns the calls from fb_open on, whether that fails or not. -1: an exception. */
 int map_calls_new(struct module_state *m, PyObject *steps, fb_options *o);
 
 /* The exception that made this sample's function fail, a new reference; NULL: not known. */

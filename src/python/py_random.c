@@ -1,7 +1,7 @@
 /* Randomness for functions of the user's: the engine's counter-based generator behind numpy's interface for bit generators.
  *
- * numpy.random.Generator takes any object with a capsule named "BitGenerator" that holds the five pointers below (numpy/random/bitgen.h; part
- * of numpy's documented C interface). Starting a stream is then a few stores, where making a numpy generator takes 20 us.
+ * numpy.random.Generator takes any object with a capsule named "BitGenerator" that holds the five pointers below (numpy/random/bitgen.h;
+ * part of numpy's documented C interface). Starting a stream is then a few stores, where making a numpy generator takes 20 us.
  */
 #include <stdlib.h>
 

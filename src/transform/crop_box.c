@@ -66,8 +66,8 @@ static int box_plan(const void *params, struct rng *rng, struct step_plan *s, st
     d->has |= DRAW_HAS_CROP;
     if (is_good)
         return 0;
-    error_set(e, FB_E_DATA, "transform", "crop_box: the box from (%g, %g) to (%g, %g) has no pixels inside the image of %u x %u", box[0], box[1],
-              box[2], box[3], s->in_width, s->in_height);
+    error_set(e, FB_E_DATA, "transform", "crop_box: the box from (%g, %g) to (%g, %g) has no pixels inside the image of %u x %u",
+              box[0], box[1], box[2], box[3], s->in_width, s->in_height);
     error_remedy(e, "the labels are left, top, right, bottom in pixels of the image as it is at that step");
     return FB_E_DATA;
 }

@@ -78,7 +78,8 @@ def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> None:
     """Arguments that there are not, with what to use instead."""
     for name in unknown:
         near = difflib.get_close_matches(name, known, 1)
-        remedy = f"use {_INSTEAD[name]}" if name in _INSTEAD else f"did you mean {near[0]}=?" if near else "docs/python.md lists all of them"
+        hint = f"did you mean {near[0]}=?" if near else "docs/python.md lists all of them"
+        remedy = f"use {_INSTEAD[name]}" if name in _INSTEAD else hint
         raise ArgumentError(f"{name}= is not an argument of Loader", remedy=remedy.replace("use nothing: ", "leave it out: "))
 
 
@@ -121,7 +122,8 @@ def with_labels(values: dict[str, Any], labels: Any) -> tuple[dict[str, Any], Co
 
 def _selected(values: dict[str, Any]) -> Samples:
     """The samples that the source has and the selection leaves."""
-    which = ("source", "classes", "class_count", "class_seed", "per_class", "fraction", "indices", "split", "split_share", "threads", "memory")
+    which = ("source", "classes", "class_count", "class_seed", "per_class", "fraction", "indices", "split", "split_share", "threads",
+             "memory")
     core = _fullbore._Loader({**{name: values[name] for name in which if name in values}, "transforms": b"digest"}, say, progress_line())
     catalog = json.loads(core.stats())["catalog"]
     keys = core.keys()
@@ -228,10 +230,12 @@ def _sampler(a: dict[str, Any]) -> dict[str, Any]:
     if not hasattr(a["sampler"], "__iter__") or isinstance(a["sampler"], (str, bytes, Mapping)):
         raise _wrong("sampler", a["sampler"], "an iterable of indices")
     if iter(a["sampler"]) is a["sampler"]:
-        raise UsageError("sampler= is an iterator, which can be used only once", remedy="give a list, or an object whose __iter__ starts anew")
+        raise UsageError("sampler= is an iterator, which can be used only once",
+                             remedy="give a list, or an object whose __iter__ starts anew")
     for name, unused in (("shuffle", False), ("weights", None), ("rank", None), ("global_batch_size", None)):
         if a[name] is not unused and a[name] != unused:
-            raise UsageError(f"sampler= and {name}= do not go together: the sampler says which samples this process gets, and in which order")
+            raise UsageError(f"sampler= and {name}= do not go together",
+                             remedy="the sampler says which samples this process gets, and in which order")
     return {"takes_order": 1, "rank": -1, "world_size": -1}
 
 

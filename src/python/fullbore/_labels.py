@@ -61,7 +61,8 @@ def columns_of(labels: Any, samples: Samples) -> Columns:
 def _column(name: str, values: Any, samples: Samples) -> np.ndarray[Any, Any]:
     array = np.asarray(values)
     if array.ndim not in (1, 2) or 0 in array.shape[1:]:
-        raise UsageError(f"labels= has the shape {array.shape} for {name!r}, not one number or one vector for each of {len(samples.keys)} samples")
+        raise UsageError(f"labels= has the shape {array.shape} for {name!r}",
+                         remedy=f"one number or one vector for each of {len(samples.keys)} samples")
     if len(array) != len(samples.keys):
         raise UsageError(f"labels= has {len(array)} rows for {len(samples.keys)} samples",
                          remedy="one row for each sample, in the order of loader.dataset.samples")
@@ -231,7 +232,8 @@ def _columns(values: Sequence[Any], keys: Sequence[str]) -> Columns:
         raise UsageError("labels= has no columns beside the paths")
     for value, key in zip(values, keys, strict=True):
         if not isinstance(value, Mapping) or value.keys() != values[0].keys():
-            raise UsageError(f"the labels of {key} are {_kind(value)}, those of {keys[0]} are {_kind(values[0])}", stage="dataset", path=key)
+            raise UsageError(f"the labels of {key} are {_kind(value)}, those of {keys[0]} are {_kind(values[0])}", stage="dataset",
+                             path=key)
     for name in names:
         _add(columns, str(name), [value[name] for value in values], keys)
     return columns

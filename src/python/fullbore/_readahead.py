@@ -113,8 +113,8 @@ def _read(file: str) -> int:
         os.close(fd)
 
 
-def readahead(dataset: Any, files: Callable[[int], Sequence[Any]] | None = None, *, sampler: Any = None, shuffle: bool = False, seed: int = 0,
-              ahead: int = _AHEAD_BYTES, threads: int = _THREADS) -> ReadAhead:
+def readahead(dataset: Any, files: Callable[[int], Sequence[Any]] | None = None, *, sampler: Any = None, shuffle: bool = False,
+              seed: int = 0, ahead: int = _AHEAD_BYTES, threads: int = _THREADS) -> ReadAhead:
     """A sampler for ``DataLoader(dataset, sampler=readahead(dataset))`` that has the files read before the workers want them.
 
     ``files(i)`` says which files sample ``i`` needs; without it ``dataset.samples`` or ``dataset.imgs`` do (``ImageFolder`` has them).
@@ -123,7 +123,8 @@ def readahead(dataset: Any, files: Callable[[int], Sequence[Any]] | None = None,
     if files is None:
         listed = getattr(dataset, "samples", None) or getattr(dataset, "imgs", None)
         if listed is None:
-            raise UsageError("readahead: the data set has neither .samples nor .imgs", remedy="say which files sample i needs: files=lambda i: [...]")
+            raise UsageError("readahead: the data set has neither .samples nor .imgs",
+                             remedy="say which files sample i needs: files=lambda i: [...]")
         files = _Listed(listed)
     return ReadAhead(dataset, sampler if sampler is not None else _Order(len(dataset), shuffle, seed), files, ahead, threads)
 

@@ -50,8 +50,8 @@ def _as_indices(taken: list[Any]) -> np.ndarray[Any, Any]:
         array = np.array([index.__index__() for index in taken], np.int64)
     except (AttributeError, TypeError, OverflowError):
         odd = next((index for index in taken if not hasattr(index, "__index__")), taken[0])
-        raise UsageError(f"sampler= yields {odd!r}, not whole numbers",
-                         remedy="a batch sampler makes batches; give the sampler inside it, and batch_size=" if isinstance(odd, list) else "") from None
+        hint = "a batch sampler makes batches; give the sampler inside it, and batch_size=" if isinstance(odd, list) else ""
+        raise UsageError(f"sampler= yields {odd!r}, not whole numbers", remedy=hint) from None
     if len(array) and array.min() < 0:
         raise UsageError(f"sampler= yields {array.min()}: indices count from 0")
     return array.astype(np.uint64)

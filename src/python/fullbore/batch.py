@@ -79,7 +79,8 @@ class Batch(tuple[Any, ...]):
 
     def _tensors(self, what: str) -> tuple[Any, ...]:
         if not all(hasattr(array, what) for array in self):
-            raise Error(f"{what}() is for torch tensors, and these are numpy arrays", stage="batch", remedy='import torch, or say framework="torch"')
+            raise Error(f"{what}() is for torch tensors, and these are numpy arrays", stage="batch",
+                        remedy='import torch, or say framework="torch"')
         return tuple(self)
 
     def as_dict(self, **rename: str) -> dict[str, Any]:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Dataset:
     """``loader.dataset[i]`` is one sample, as a batch would have it but without the batch dimension.
 
-    It goes through the same transforms. Random ones draw for (seed, epoch 0, position 0), whatever ``i`` is: the same index always gives the
-    same sample. It is read, decoded and transformed when it is asked for, one at a time: a loop over it is slow, a loop over the loader is not.
+    It goes through the same transforms. Random ones draw for (seed, epoch 0, position 0), whatever ``i`` is: the same index always gives
+    the same sample. It is read, decoded and transformed when it is asked for, one at a time: a loop over it is slow, a loop over the loader
+    is not.
 
     >>> loader = Loader("photos", batch_size=4, transforms=[RandomResizedCrop(32)], framework="numpy")
     >>> image, label = loader.dataset[3]

@@ -248,7 +248,8 @@ class Loader:
     def dataset(self) -> Dataset:
         """The samples, one at a time: ``loader.dataset[i]``, ``len(loader.dataset)``, ``loader.dataset.samples``."""
         single = {name: value for name, value in self._values.items() if name not in ("weights", "is_balanced", "global_batch_size")}
-        single |= {"takes_order": 1, "batch_size": 1, "shuffle": 0, "drop_last": 0, "rank": 0, "world_size": 1, "on_error": 0, "max_errors": -1}
+        single |= {"takes_order": 1, "batch_size": 1, "shuffle": 0, "drop_last": 0, "rank": 0, "world_size": 1, "on_error": 0,
+                   "max_errors": -1}
         return Dataset(self, lambda: _open(single, _maps(self._arguments["transforms"])))
 
     @property
@@ -363,7 +364,8 @@ class _Epoch(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         if self._is_abandoned:
-            raise Error("this iterator was ended by load_state_dict or by another iterator", stage="feed", remedy="take a new one: iter(loader)")
+            raise Error("this iterator was ended by load_state_dict or by another iterator", stage="feed",
+                        remedy="take a new one: iter(loader)")
         if self.is_over:
             raise StopIteration
         self.has_begun, self._loader._is_untouched = True, False

@@ -47,7 +47,8 @@ class ForLightning:
 def trainer_callback(loader: Loader) -> Any:
     """A callback for the Hugging Face Trainer: every checkpoint gets the loader's state, and a resumed run goes on with the next sample.
 
-    Use it with ``ignore_data_skip=True``, since nothing has to be read and thrown away, and a ``get_train_dataloader`` that returns the loader.
+    Use it with ``ignore_data_skip=True``, since nothing has to be read and thrown away, and a ``get_train_dataloader`` that returns the
+    loader.
     """
     from transformers import TrainerCallback  # type: ignore[import-not-found, unused-ignore]
 
