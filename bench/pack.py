@@ -68,6 +68,7 @@ def main() -> int:
                 r = answer([str(options.build / "bench/pack_read"), str(pack), how, "64"], env)
                 note(f"cold_{how}_bytes_per_second", r["bytes_per_second"])
             pack.read_bytes()
+            note("take_over_seconds", answer([command, "info", str(pack), "--json"], env)["open_seconds"])  # what was learnt, once
             for name, source in (("files", options.photos), ("pack", pack)):
                 r = answer([command, "bench", str(source), "--transform", "rrc224", "--batch-size", "64", "--dtype", "uint8",
                             "--json"], env)
@@ -91,6 +92,7 @@ def main() -> int:
         ("  by CPU time per sample", ratio("warm_files_cpu_seconds", "warm_pack_cpu_seconds"), ">= 1"),
         ("first batch from files, ms", 1e3 * m["first_batch_files_seconds"], ""),
         ("first batch from a pack, ms", 1e3 * m["first_batch_pack_seconds"], "<= 50"),
+        ("first opening ever: takes over what was learnt, ms", 1e3 * m["take_over_seconds"], ""),
         (f"opening {m['samples']:,} samples, cold, ms", 1e3 * m["open_cold_seconds"], "< 50"),
         ("  warm, ms", 1e3 * m["open_warm_seconds"], ""),
         ("  memory, MiB", m["rss_bytes"] / 2**20, "< 64"),
