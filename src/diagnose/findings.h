@@ -59,6 +59,8 @@ void finding_say(struct findings *f, const char *format, ...) __attribute__((for
 void finding_advise(struct findings *f, double gain, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The step time that stays when loading is `factor` times as fast: max(compute, loading / factor), as a gain. */
 double finding_gain(const struct findings *f, double factor);
+/* The same when waits for storage and network fall away and only the loaders' CPU time stays. */
+double finding_gain_without_waits(const struct findings *f);
 
 /* The rules, one file per group. cause_*: which kind a share of waiting belongs to. explain_*: evidence and remedies. */
 enum verdict_kind cause_of_storage(const struct window *w, const struct shares *h);

@@ -35,6 +35,7 @@ static void explain_quota(struct findings *f)
     finding_say(f, "the control group allows %.2f cores and stopped the program for %.1f s in %.1f s", s->quota_cores, s->throttled_s,
                 s->wall_s);
     finding_say(f, "the program used %.2f cores; this machine has %.0f", f->h->tree_cores, f->facts->machine_cores);
+    say_others(f);
     double wanted = fmin(f->facts->machine_cores, fmax(1, f->h->loaders) + 1);
     finding_advise(f, finding_gain(f, wanted / s->quota_cores),
                    "a CPU limit of %.0f cores (now %.2f), e.g. docker --cpus, resources.limits.cpu", wanted, s->quota_cores);
@@ -43,7 +44,7 @@ static void explain_quota(struct findings *f)
 static void advise_workers(struct findings *f)
 {
     const struct shares *h = f->h;
-    double n = fmax(1, round(h->loaders)), room = free_cores(f), per_loader = fmax(0.1, h->loader_cores / n);
+    double n = fmax(1, round(h->loaders)), room = free_cores(f), per_loader = fmax(0.1, h->work_cpu + h->work_delay);
     double more = floor(room / per_loader + 0.25);
     if (h->loader_processes == 0 && h->loaders >= 1.5)
         return; /* threads: a lock may hold them */

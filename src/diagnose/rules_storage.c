@@ -83,7 +83,7 @@ void explain_storage(struct findings *f)
         finding_advise(f, finding_gain(f, 1024 * 1024 / fmax(4096, mean_request(f->w))),
                        "pack the small files into one tar and read it in large blocks (now %.0f KB per read)", mean_request(f->w) / 1e3);
     if (s->file_kind != FILE_MEMORY && !isnan(free_memory))
-        finding_advise(f, finding_gain(f, 50), "copy the data to /dev/shm if it is under %.0f GB (now on %s)", free_memory / 2e9,
+        finding_advise(f, finding_gain_without_waits(f), "copy the data to /dev/shm if it is under %.0f GB (now on %s)", free_memory / 2e9,
                        snapshot_file_kind_name((enum file_kind)s->file_kind));
     if (f->v->kind == VERDICT_DISK_BANDWIDTH)
         finding_advise(f, finding_gain(f, 2), "halve the bytes per sample: smaller images, or compressed instead of raw");

@@ -78,6 +78,13 @@ double finding_gain(const struct findings *f, double factor)
     return 1 / fmax(compute, loading / factor);
 }
 
+double finding_gain_without_waits(const struct findings *f)
+{
+    const struct shares *h = f->h;
+    double waits = h->work_storage + h->work_network + h->work_fault, cpu = h->work_cpu + h->work_delay;
+    return finding_gain(f, h->has_loaders && cpu > 0 ? (waits + cpu) / cpu : 50);
+}
+
 /* ---- the causes ---- */
 
 /* The queue's time belongs to what the loaders do when they do something. */
