@@ -40,7 +40,8 @@ static int refuse_name(const struct option *table, const char *name, const char 
     char shown[64], list[400] = "";
     for (const struct option *o = table; o->name; o++)
         add_to_list(list, sizeof(list), o->name);
-    error_set(e, FB_E_USAGE, stage, "%s has no option '%s'", what, text_escape(name, shown, sizeof(shown)));
+    error_set(e, FB_E_USAGE, stage, what ? "%s has no option '%s'" : "%sthere is no option --%s", what ? what : "",
+              text_escape(name, shown, sizeof(shown)));
     error_remedy(e, list[0] ? "its options are: %s" : "it has no options%s", list);
     return FB_E_USAGE;
 }
@@ -48,7 +49,8 @@ static int refuse_name(const struct option *table, const char *name, const char 
 static int refuse(const struct option *o, const char *value, const char *stage, const char *what, struct fb_error *e)
 {
     char shown[64];
-    error_set(e, FB_E_USAGE, stage, "%s: %s=%s is not valid", what, o->name, text_escape(value, shown, sizeof(shown)));
+    error_set(e, FB_E_USAGE, stage, "%s%s%s=%s is not valid", what ? what : "", what ? ": " : "--", o->name,
+              text_escape(value, shown, sizeof(shown)));
     if (o->type == OPTION_CHOICE) {
         char list[256] = "";
         for (int i = 0; o->choices[i]; i++)
@@ -150,7 +152,7 @@ int option_set(const struct option *table, void *target, const char *name, const
     if (!o)
         return refuse_name(table, name, stage, what, e);
     if (!value && o->type != OPTION_FLAG) {
-        error_set(e, FB_E_USAGE, stage, "%s: %s wants a value", what, o->name);
+        error_set(e, FB_E_USAGE, stage, "%s%s%s wants a value", what ? what : "", what ? ": " : "--", o->name);
         error_remedy(e, "%s", o->help);
         return FB_E_USAGE;
     }

@@ -35,7 +35,7 @@ struct option {
     const char *help;           /* one line, with unit and default */
 };
 
-/* Sets one option from text. `stage` and `what` name the owner in errors ("transform", "resize"). Table ends with a NULL name. */
+/* Sets one option from text. `stage` and `what` name the owner in errors ("transform", "resize"); `what` NULL: the command line. Table ends with a NULL name. */
 int option_set(const struct option *table, void *target, const char *name, const char *value, const char *stage, const char *what,
                struct fb_error *e);
 const struct option *option_find(const struct option *table, const char *name);

@@ -38,7 +38,7 @@ static int set_one(const struct verb *v, int argc, char **argv, int i, void *tar
     const struct option *o = option_find(v->options, name);
     bool takes_next = o && o->type != OPTION_FLAG && !equals;
     const char *value = equals ? equals + 1 : takes_next && i + 1 < argc ? argv[i + 1] : NULL;
-    FB_TRY(option_set(v->options, target, name, value, "usage", "--", e));
+    FB_TRY(option_set(v->options, target, name, value, "usage", NULL, e));
     return takes_next ? 2 : 1;
 }
 

@@ -185,7 +185,7 @@ static int check_batch(struct feed *f, const struct slot *s, struct fb_error *e)
                   (unsigned long long)f->epoch_redraws, (long long)f->max_errors);
     if (!f->epoch_error.code)
         return 0;
-    error_remedy(&f->epoch_error, "stats()[\"bad_samples\"] names them");
+    error_remedy(&f->epoch_error, "the statistics name them under bad_samples");
     if (e && !e->code)
         *e = f->epoch_error;
     return f->epoch_error.code;
