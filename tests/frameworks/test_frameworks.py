@@ -50,8 +50,8 @@ def run(tmp_path: Path, name: str, script: str, *arguments: object, ranks: int =
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         start += ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--master-addr=127.0.0.1", f"--master-port={port}"]
-    done = subprocess.run([*start, str(Path(__file__).parent / "trace.py"), str(trace), str(EXAMPLES / name / script), *map(str, arguments)],
-                          env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    start += [str(Path(__file__).parent / "trace.py"), str(trace), str(EXAMPLES / name / script)]
+    done = subprocess.run([*start, *map(str, arguments)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     files = [trace.with_name(f"trace.{rank}") for rank in range(ranks)]
     return done.stdout, [[json.loads(line) for line in f.read_text().splitlines()] if f.exists() else [] for f in files]
@@ -79,8 +79,8 @@ def test_faces_run_before_and_after(photos: Path, tmp_path: Path) -> None:
     assert text.count("2 batches") == 2
     text, (batches,) = run(tmp_path, "faces", "after.py", photos, 2)
     assert text.count("2 batches") == 2
-    assert Counter(key for epoch, keys in batches if epoch == 0 for key in keys) == Counter({key: 1 for key in
-                                                                                            (str(p.relative_to(photos)) for p in photos.rglob("*.jpg"))})
+    everything = [str(path.relative_to(photos)) for path in photos.rglob("*.jpg")]
+    assert Counter(key for epoch, keys in batches if epoch == 0 for key in keys) == Counter(everything)
 
 
 def test_the_faces_poses_are_those_of_the_files(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,7 @@
-"""Runs an example and writes down which samples its loader yields: `python trace.py FILE SCRIPT ARGUMENTS...`. One line per batch and rank."""
+"""Runs an example and writes down which samples its loader yields, one line per batch and rank.
+
+    python trace.py FILE SCRIPT ARGUMENTS...
+"""
 
 from __future__ import annotations
 

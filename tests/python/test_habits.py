@@ -107,7 +107,8 @@ def test_larger_batches_than_the_data_set_and_empty_samplers(photos: Path) -> No
 
 
 @pytest.mark.parametrize(("sampler", "text"), [
-    ([0, 24], "the index 24, but there are 24 samples"), ([[0, 1], [2, 3]], "batch sampler"), ([0, -1], "count from 0"), (["a"], "not whole"),
+    ([0, 24], "the index 24, but there are 24 samples"), ([[0, 1], [2, 3]], "batch sampler"), ([0, -1], "count from 0"),
+    (["a"], "not whole"),
 ])
 def test_a_sampler_that_is_wrong_is_told_what(photos: Path, sampler: Any, text: str) -> None:
     with fb.Loader(photos, sampler=sampler, **SMALL) as loader, pytest.raises(fb.Error, match=text):

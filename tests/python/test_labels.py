@@ -235,7 +235,8 @@ def test_a_box_from_labels_is_cropped(photos: Path) -> None:
 
 def test_a_margin_widens_the_box_and_a_box_outside_is_a_bad_sample(photos: Path) -> None:
     columns: dict[str, Any] = {"x0": np.full(24, 20.0), "y0": np.full(24, 10.0), "x1": np.full(24, 40.0), "y1": np.full(24, 20.0)}
-    with fb.Loader(photos, labels=columns, batch_size=2, framework="numpy", transforms=[fb.CropBox("x0", "y0", "x1", "y1", margin=0.5)]) as loader:
+    wide = fb.CropBox("x0", "y0", "x1", "y1", margin=0.5)
+    with fb.Loader(photos, labels=columns, batch_size=2, framework="numpy", transforms=[wide]) as loader:
         batch = next(iter(loader))
         assert batch[0].shape == (2, 3, 20, 40)
         assert batch.draws[0] == {"top": 5, "left": 10, "height": 20, "width": 40}

@@ -201,8 +201,9 @@ def test_the_last_function_may_give_floats(photos: Path, dtype: str, layout: str
     def centre(image: Any) -> Any:
         return image / 127.5 - 1
 
-    with fb.Loader(photos, batch_size=4, dtype=dtype, layout=layout, framework="numpy", transforms=[fb.Resize((8, 10)), fb.Map(centre)]) as l:
-        got = next(iter(l))[0]
+    steps = [fb.Resize((8, 10)), fb.Map(centre)]
+    with fb.Loader(photos, batch_size=4, dtype=dtype, layout=layout, framework="numpy", transforms=steps) as loader:
+        got = next(iter(loader))[0]
     pixels = batches(photos, batch_size=4, transforms=[fb.Resize((8, 10))])[0][0]
     expected = (pixels / 127.5 - 1).astype(np.float32).astype(dtype)
     assert np.array_equal(got, expected if layout == "NHWC" else expected.transpose(0, 3, 1, 2))

@@ -36,7 +36,8 @@ def compose(*steps: Any) -> Any:
     return like("Compose", transforms=list(steps))
 
 
-CROP = like("RandomResizedCrop", size=(32, 32), scale=(0.08, 1.0), ratio=(0.75, 4 / 3), interpolation=InterpolationMode.BILINEAR, antialias=True)
+CROP = like("RandomResizedCrop", size=(32, 32), scale=(0.08, 1.0), ratio=(0.75, 4 / 3),
+            interpolation=InterpolationMode.BILINEAR, antialias=True)
 FLIP = like("RandomHorizontalFlip", p=0.5)
 TO_TENSOR = like("ToTensor", call=lambda x: torch.from_numpy(np.asarray(x).transpose(2, 0, 1).copy()).float() / 255)
 NORMALIZE = like("Normalize", call=lambda x: (x - 0.5) / 0.25, mean=[0.5, 0.5, 0.5], std=[0.25, 0.25, 0.25], inplace=False)
@@ -102,7 +103,8 @@ def test_what_follows_on_floats_runs_from_there_as_one_function(photos: Path) ->
 
 
 def test_parameters_that_only_torchvision_has_make_it_a_function(photos: Path) -> None:
-    nearest = like("Resize", call=lambda image: image.resize((20, 20)), size=[20, 20], interpolation=InterpolationMode.NEAREST, max_size=None)
+    nearest = like("Resize", call=lambda image: image.resize((20, 20)), size=[20, 20],
+                   interpolation=InterpolationMode.NEAREST, max_size=None)
     steps, _ = steps_of(compose(nearest))
     assert isinstance(steps[0], fb.Map)
 
