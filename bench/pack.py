@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -28,7 +29,10 @@ def timed(command: list[str], env: dict[str, str]) -> float:
 
 
 def answer(command: list[str], env: dict[str, str]) -> dict:
-    return json.loads(subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout)
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"bench: {shlex.join(command)}\nended with {done.returncode}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
  * pack it is read from, whatever that is after copying. Large sections are not taken over: opening must not take seconds. */
 #include "dataset/pack_learnt.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,17 @@ static void marker_path(const struct archive *a, const char *dir, char *out, siz
 {
     uint64_t identity[2] = {a->size, (uint64_t)a->mtime_ns};
     snprintf(out, out_size, "%s/pack-%016llx", dir, (unsigned long long)checksum_of(identity, sizeof(identity)));
+}
+
+/* Whatever is there speaks of a pack that was at this path before; it would only stand in the way of what comes now. */
+static void forget(const char *dir)
+{
+    DIR *d = opendir(dir);
+    for (const struct dirent *entry; d && (entry = readdir(d));)
+        if (entry->d_type == DT_REG && strcmp(entry->d_name, "merge.lock") != 0)
+            unlinkat(dirfd(d), entry->d_name, 0);
+    if (d)
+        closedir(d);
 }
 
 static void put_all(struct learnt *l, const struct archive *a, const struct catalog *c, const char *bytes, uint64_t n)
@@ -42,6 +54,7 @@ static void take_over(const struct archive *a, const struct catalog *c, const ch
     struct budget budget = {0};
     struct learnt *l = NULL;
     atomic_store(&budget.limit, UINT64_C(1) << 30);
+    forget(dir);
     learnt_open(&l, dir, &budget, log);
     if (!l)
         return;
