@@ -121,6 +121,9 @@ static int run_epoch(struct bench *b, struct bench_result *out, struct fb_error 
             return rc;
         take(b, batch, is_first, asked_ns, out);
         is_first = false;
+        const fb_options *o = &b->r->options; /* asked here, too: a consumer that never waits is never asked in its waits */
+        if (o->interrupted && o->interrupted(o->ctx))
+            return error_set(e, FB_E_INTERRUPTED, "bench", "interrupted");
     }
 }
 

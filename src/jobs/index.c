@@ -24,6 +24,8 @@ static int learn_batches(fb_loader *l, const fb_options *o, struct index_result 
         struct fb_progress p = {"learning", done, out->samples};
         if (o->progress)
             o->progress(o->ctx, &p);
+        if (o->interrupted && o->interrupted(o->ctx))
+            return error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted");
     }
 }
 
