@@ -205,6 +205,10 @@ static int read_now(struct worker *w, struct feed *f, struct load *l, const uint
         }
         note_cached(f, rc != IO_BLOCKED);
         if (rc == IO_BLOCKED) {
+            if (l->part == PART_RANGE) { /* io reads into another buffer, which has no head yet: from the start */
+                part_give_up(l);
+                l->may_part = true;
+            }
             l->would_block = true;
             planner_redo(f, l);
             return 1;
