@@ -369,8 +369,8 @@ def write_readme(b: Bench) -> None:
     lines = [f"On {machine['cores']} cores of an {machine['cpu']}, Linux {machine['kernel']}; {b.options.photos} photographs of 466 x 401",
              f"pixels and 100 KB on average, RandomResizedCrop(224) + flip, batch {BATCH}, {b.options.threads} threads; medians of "
              f"{b.options.rounds} rounds", "in which the sides took turns.",
-             "", "| what | fullbore | other side | ratio | wanted |", "|---|---|---|---|---|"]
-    lines += ["| " + " | ".join(row[:5]) + " |" for row in b.rows]
+             "", "| what | fullbore | other side | ratio |", "|---|---|---|---|"]
+    lines += ["| " + " | ".join(row[:4]) + " |" for row in b.rows]
     page.write_text(before + "<!-- measured -->\n" + "\n".join(lines) + "\n<!-- /measured -->" + after)
 
 
