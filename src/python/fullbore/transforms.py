@@ -143,7 +143,8 @@ def _text(value: Any) -> str:
 class RandomResizedCrop(Transform):
     """A random part of the image, resized: ``scale`` is its share of the area, ``ratio`` its width by its height.
 
-    ``draft=True`` lets large JPEGs be decoded at 1/2, 1/4 or 1/8 of their size first, as Pillow's ``draft()`` does: other pixels; see ``docs/transforms.md`` for when it pays.
+    ``draft=True`` lets large JPEGs be decoded at 1/2, 1/4 or 1/8 of their size first, as Pillow's ``draft()`` does: other pixels; see
+    ``docs/transforms.md`` for when it pays.
 
     >>> RandomResizedCrop((192, 256), scale=(0.5, 1), interpolation="bicubic").size
     (192, 256)
@@ -172,7 +173,8 @@ class RandomResizedCrop(Transform):
 class Resize(Transform):
     """To (height, width); one number is the shorter side, the other keeps the ratio, ``max_size`` limits the longer one.
 
-    ``draft=True`` lets large JPEGs be decoded at 1/2, 1/4 or 1/8 of their size first, as Pillow's ``draft()`` does: other pixels; see ``docs/transforms.md`` for when it pays.
+    ``draft=True`` lets large JPEGs be decoded at 1/2, 1/4 or 1/8 of their size first, as Pillow's ``draft()`` does: other pixels; see
+    ``docs/transforms.md`` for when it pays.
 
     >>> Resize(256).spec
     'resize size=256 interpolation=bilinear'
