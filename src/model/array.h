@@ -47,7 +47,7 @@ enum array_filter_id {
 
 struct array_filter {
     uint32_t id;
-    uint32_t param; /* shuffle: bytes of an element; else 0 */
+    uint32_t param; /* shuffle: bytes of an element; raw deflate: bytes before the array in what comes out (npy header); else 0 */
 };
 
 #define ARRAY_NO_CHUNK UINT64_MAX
