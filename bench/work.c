@@ -183,7 +183,7 @@ static void decode_into_place(struct hand *h, const struct file *f, uint64_t pos
     must(pipeline_plan(w->pipeline, &header, rng_stream(RNG_TRANSFORM, w->options.seed, w->epoch, position, 0), &plan, &e), &e);
     h->codec.known = f->record;
     h->codec.known_bytes = f->record_bytes;
-    decode(h, codec, bytes, n, &header, &plan.region, &pixels);
+    decode(h, codec, bytes, n, &plan.header, &plan.region, &pixels);
 
     uint8_t *data = w->batch + w->place_bytes * (position % (uint64_t)w->options.batch_size);
     struct place place = {data, pipeline_dtype(w->pipeline), w->options.layout, plan.out_height, plan.out_width};
