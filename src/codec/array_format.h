@@ -1,0 +1,16 @@
+/* The array formats: which one is this file? */
+#ifndef FB_CODEC_ARRAY_FORMAT_H
+#define FB_CODEC_ARRAY_FORMAT_H
+
+#include "model/array_ops.h"
+
+/* By the first bytes of the file, at least min(its size, ARRAY_PROBE_BYTES) of them; NULL: none of ours. Names do not count. */
+const struct array_ops *array_find_format(const uint8_t *bytes, size_t n);
+
+/* By the name in a struct array_file ("hdf5"); NULL: no such. */
+const struct array_ops *array_format_by_name(const char *name);
+
+extern const struct array_ops array_hdf5;
+extern const struct array_ops *const array_format_list[]; /* ends with NULL */
+
+#endif
