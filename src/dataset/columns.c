@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "dataset/data_names.h"
 #include "dataset/image_names.h"
 
 enum { ROWS_LOOKED_AT = 16 };
@@ -35,7 +36,8 @@ static int named_path_column(const struct table *t)
 
 static bool looks_like_path(const char *text)
 {
-    return image_name_kind(text) == IMAGE_NAME_YES || image_name_kind(text) == IMAGE_NAME_OTHER || strchr(text, '/');
+    return image_name_kind(text) == IMAGE_NAME_YES || image_name_kind(text) == IMAGE_NAME_OTHER || data_name_family(text) != FAMILY_IMAGE ||
+           strchr(text, '/');
 }
 
 /* 1: the first column's first values look like paths. 0: they do not, or there are no rows. */

@@ -8,14 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dataset/data_names.h"
 #include "dataset/dataset_ops.h"
 #include "dataset/keep.h"
 #include "dataset/location.h"
 
 static int refuse_unknown(const struct dataset_request *r, struct fb_error *e)
 {
-    error_set(e, FB_E_USAGE, "dataset", "the source is neither a folder, a glob, a manifest nor a tar archive");
-    error_remedy(e, "a manifest is a file that ends in .csv, .tsv or .jsonl, an archive one that ends in .tar; a glob has a * in it");
+    error_set(e, FB_E_USAGE, "dataset", "the source is neither a folder, a glob, a manifest, a tar archive, an array file nor sound");
+    error_remedy(e, "a manifest is a file that ends in .csv, .tsv or .jsonl, an archive one that ends in .tar, an array one in .h5, .npy, .npz or .safetensors");
     error_at(e, r->source, -1);
     return FB_E_USAGE;
 }
@@ -92,7 +93,12 @@ static int open_as(struct dataset_job *job, const struct dataset_ops *ops, struc
 {
     FB_TRY(ops->locate(job, e));
     FB_TRY(open_root(job, e));
-    return find_or_scan(job, ops, d, e);
+    FB_TRY(find_or_scan(job, ops, d, e));
+    const char *first = catalog_count(d->catalog) ? catalog_key(d->catalog, 0, e) : "";
+    if (!first)
+        return e ? e->code : FB_E_DATA;
+    d->family = data_name_family(first);
+    return 0;
 }
 
 int dataset_open(struct dataset *d, const struct dataset_request *r, struct fb_error *e)

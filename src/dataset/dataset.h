@@ -22,11 +22,15 @@ struct dataset_request {
     struct log log;
 };
 
+/* What the samples are: the family of the files' names. */
+enum data_family { FAMILY_IMAGE, FAMILY_SOUND, FAMILY_ARRAY };
+
 struct dataset {
     struct catalog *catalog;
     int root_fd;                    /* directory that object paths are relative to; AT_FDCWD never */
     char *root;                     /* its path, for messages */
-    const char *kind;               /* "folder", "glob", "manifest", "list" */
+    const char *kind;               /* "folder", "glob", "manifest", "list", "tar", "file" */
+    enum data_family family;
     char *learnt_dir;               /* where what is learnt of its samples is kept, beside the catalog; NULL: nowhere */
     bool is_fresh;                  /* scanned now, not found in the cache */
 };

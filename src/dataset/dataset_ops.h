@@ -45,6 +45,6 @@ struct dataset_ops {
 
 /* In the order they are asked; NULL-terminated. */
 extern const struct dataset_ops *const dataset_kinds[];
-extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list, dataset_tar;
+extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list, dataset_single, dataset_tar;
 
 #endif

@@ -1,4 +1,4 @@
-/* Walking a tree of folders for images.
+/* Walking a tree of folders for images; where there are none, for sound, and where there is none either, for arrays.
  *
  * Each folder is opened once, its mtime taken before its entries are read; files get one stat and are opened only if their name does not
  * say what they are. FIFOs, sockets and devices are never opened. Links are followed; a folder that is one of its own ancestors (device and
@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dataset/data_names.h"
 #include "dataset/image_names.h"
 #include "dataset/keep.h"
 #include "dataset/left_out.h"
@@ -39,6 +40,9 @@ struct scan {
     struct dataset_job *job;
     const struct pattern *pattern;
     const char *kind;
+    enum data_family family; /* what is looked for; "image" below stands for a file of it */
+    bool has_label_field;
+    uint64_t of_family[3];   /* files met, by name */
     struct folder *waiting, *all;
     uint64_t folders, seen, images, in_root;
     char *first_in_root[NAMED]; /* the bytewise first, for the message */
@@ -131,6 +135,14 @@ static int refuse_mixed(const struct scan *s, const char *below, struct fb_error
     return failed_at(s, "", e, FB_E_DATA);
 }
 
+/* Only classes make labels: images that all lie in the folder itself have none. */
+static int add_label_field(struct scan *s, struct fb_error *e)
+{
+    struct catalog_field label = {.name = "label", .dtype = FB_INT64, .is_class = true};
+    s->has_label_field = true;
+    return catalog_add_field(s->job->w, &label, e);
+}
+
 static int add_image(struct scan *s, struct folder *f, const char *path, const struct stat *st, struct fb_error *e)
 {
     struct catalog_sample sample = {
@@ -142,6 +154,8 @@ static int add_image(struct scan *s, struct folder *f, const char *path, const s
     }
     if (s->in_root)
         return refuse_mixed(s, path, e);
+    if (!s->has_label_field)
+        FB_TRY(add_label_field(s, e));
     if (f->top->label < 0)
         FB_TRY(f->top->label = catalog_add_class(s->job->w, f->top->path, e));
     int64_t label = f->top->label;
@@ -164,6 +178,12 @@ static int sniff(int dir_fd, const char *name, struct fb_error *e)
 
 static int meet_file(struct scan *s, struct folder *f, int dir_fd, const char *name, const struct stat *st, struct fb_error *e)
 {
+    if (s->family != FAMILY_IMAGE) {
+        if (data_name_family(name) == s->family)
+            return add_image(s, f, s->path.data, st, e);
+        left_out_add_file(&s->left_out, name);
+        return 0;
+    }
     enum image_name kind = image_name_kind(name);
     int is_image = kind == IMAGE_NAME_YES;
     if (kind == IMAGE_NAME_UNKNOWN || kind == IMAGE_NAME_OTHER) {
@@ -223,10 +243,14 @@ static int meet_entry(struct scan *s, struct folder *f, int dir_fd, const struct
     FB_TRY(pulse_beat(&s->job->pulse, s->seen, 0, e));
     if (entry->d_type == DT_DIR)
         return add_folder(s, f, name, e);
-    if (entry->d_type == DT_REG && image_name_kind(name) == IMAGE_NAME_NO) { /* not worth a stat */
+    enum data_family family = data_name_family(name);
+    bool is_no = s->family == FAMILY_IMAGE ? image_name_kind(name) == IMAGE_NAME_NO : family != s->family;
+    if (entry->d_type == DT_REG && is_no) { /* not worth a stat */
         s->seen++;
-        if (pattern_is_matched(s->pattern, pattern_step(s->pattern, f->matched, name)))
+        if (pattern_is_matched(s->pattern, pattern_step(s->pattern, f->matched, name))) {
+            s->of_family[family]++;
             left_out_add_file(&s->left_out, name);
+        }
         return 0;
     }
     FB_TRY(set_path(s, f, name, e));
@@ -257,7 +281,8 @@ static int read_opened(struct scan *s, struct folder *f, DIR *d, struct fb_error
         left_out_add(&s->left_out, "link loop");
         return 0;
     }
-    FB_TRY(catalog_add_dir(s->job->w, f->path, keep_mtime_ns(&st), e));
+    if (s->family == FAMILY_IMAGE) /* the first walk has seen them all */
+        FB_TRY(catalog_add_dir(s->job->w, f->path, keep_mtime_ns(&st), e));
     return read_entries(s, f, d, e);
 }
 
@@ -279,12 +304,6 @@ static int read_folder(struct scan *s, struct folder *f, struct fb_error *e)
     return rc < 0 ? failed_at(s, f->path, e, rc) : 0;
 }
 
-static int add_label_field(struct scan *s, struct fb_error *e)
-{
-    struct catalog_field label = {.name = "label", .dtype = FB_INT64, .is_class = true};
-    return catalog_add_field(s->job->w, &label, e);
-}
-
 static int walk(struct scan *s, struct fb_error *e)
 {
     FB_TRY(add_folder(s, NULL, "", e));
@@ -292,8 +311,6 @@ static int walk(struct scan *s, struct fb_error *e)
         struct folder *f = s->waiting;
         s->waiting = f->next;
         FB_TRY(read_folder(s, f, e));
-        if (!f->parent && s->images == 0)
-            FB_TRY(add_label_field(s, e));
     }
     return 0;
 }
@@ -306,14 +323,14 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
     if (s->left_out.total == 0) {
         error_set(e, FB_E_DATA, "dataset", is_glob ? "nothing matches the pattern" : "the folder is empty");
         error_remedy(e, is_glob ? "** stands for any number of folders, * for part of a name"
-                                : "check the path; images are .jpg, .jpeg, .png and .webp files in it or in class folders below it");
+                                : "check the path; images are .jpg, .jpeg, .png and .webp files in it or in class folders below it, sound .wav, arrays .h5 and .npy");
         error_at(e, s->job->request->source, -1);
         return FB_E_DATA;
     }
     char number[32], kinds[256];
     left_out_number(s->left_out.total, number, sizeof(number));
     left_out_say(&s->left_out, 6, kinds, sizeof(kinds));
-    error_set(e, FB_E_DATA, "dataset", "%s file%s, none an image: %s", number, s->left_out.total == 1 ? "" : "s", kinds);
+    error_set(e, FB_E_DATA, "dataset", "%s file%s, none an image, sound or an array: %s", number, s->left_out.total == 1 ? "" : "s", kinds);
     error_remedy(e, "JPEG, PNG and WebP files are images, whatever their extension; check the path");
     error_at(e, s->job->request->source, -1);
     return FB_E_DATA;
@@ -336,18 +353,35 @@ static int conclude(struct scan *s, struct fb_error *e)
     return rc;
 }
 
-int scan_tree(struct dataset_job *job, const struct pattern *pattern, const char *kind, struct fb_error *e)
+static void end(struct scan *s)
 {
-    struct scan s = {.job = job, .pattern = pattern, .kind = kind, .path = {.limit = 1 << 20}};
-    int rc = walk(&s, e);
-    if (rc == 0)
-        rc = conclude(&s, e);
-    for (struct folder *f = s.all, *before; f; f = before) {
+    for (struct folder *f = s->all, *before; f; f = before) {
         before = f->made_before;
         free(f);
     }
     for (int i = 0; i < NAMED; i++)
-        free(s.first_in_root[i]);
-    text_free(&s.path);
-    return rc;
+        free(s->first_in_root[i]);
+    text_free(&s->path);
+}
+
+/* What there is instead of images. */
+static enum data_family other_family(const struct scan *s)
+{
+    return s->images ? FAMILY_IMAGE : s->of_family[FAMILY_SOUND] ? FAMILY_SOUND : s->of_family[FAMILY_ARRAY] ? FAMILY_ARRAY : FAMILY_IMAGE;
+}
+
+static int scan_for(struct dataset_job *job, const struct pattern *pattern, const char *kind, enum data_family family, struct fb_error *e)
+{
+    struct scan s = {.job = job, .pattern = pattern, .kind = kind, .family = family, .path = {.limit = 1 << 20}};
+    int rc = walk(&s, e);
+    enum data_family other = family == FAMILY_IMAGE ? other_family(&s) : family;
+    if (rc == 0 && other == family)
+        rc = conclude(&s, e);
+    end(&s);
+    return rc < 0 || other == family ? rc : scan_for(job, pattern, kind, other, e);
+}
+
+int scan_tree(struct dataset_job *job, const struct pattern *pattern, const char *kind, struct fb_error *e)
+{
+    return scan_for(job, pattern, kind, FAMILY_IMAGE, e);
 }

@@ -1,0 +1,26 @@
+#include "dataset/data_names.h"
+
+#include <strings.h>
+
+#include "dataset/image_names.h"
+
+static const char *const sound[] = {"wav", "wave", "rf64", "bw64", "flac", "ogg", "oga", "opus", "aif", "aiff", "aifc", "mp3", NULL};
+static const char *const array[] = {"h5", "hdf5", "he5", "hdf", "npy", "npz", "safetensors", NULL};
+
+static bool is_in(const char *extension, const char *const *list)
+{
+    while (*list && strcasecmp(*list, extension) != 0)
+        list++;
+    return *list;
+}
+
+enum data_family data_name_family(const char *name)
+{
+    const char *extension = image_name_extension(name);
+    return is_in(extension, sound) ? FAMILY_SOUND : is_in(extension, array) ? FAMILY_ARRAY : FAMILY_IMAGE;
+}
+
+const char *data_family_name(enum data_family family)
+{
+    return (const char *const[]){"image", "sound", "array"}[family];
+}

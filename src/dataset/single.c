@@ -1,0 +1,65 @@
+/* One file that is a data set by itself: rows of an HDF5 file, of a .npy; a recording. Keys are relative to its folder. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataset/data_names.h"
+#include "dataset/dataset_ops.h"
+#include "dataset/keep.h"
+#include "dataset/location.h"
+
+static bool claims(const struct dataset_request *r, const struct stat *st)
+{
+    return st && S_ISREG(st->st_mode) && data_name_family(r->source) != FAMILY_IMAGE;
+}
+
+static int locate(struct dataset_job *job, struct fb_error *e)
+{
+    FB_TRY(location_canonical(job->request->source, &job->root, e));
+    job->identity = strdup(job->root);
+    char *slash = strrchr(job->root, '/');
+    job->own = slash ? strdup(slash + 1) : NULL;
+    if (!job->identity || !job->own)
+        return error_set(e, FB_E_NOMEM, "dataset", "no memory");
+    slash[slash == job->root] = '\0';
+    return 0;
+}
+
+static int stat_file(struct dataset_job *job, struct catalog_sample *out, struct fb_error *e)
+{
+    struct stat st;
+    if (stat(job->identity, &st) < 0) {
+        int rc = error_set_errno(e, "dataset", errno, "stat a file");
+        error_at(e, job->identity, -1);
+        return rc;
+    }
+    *out = (struct catalog_sample){
+        .key = job->own, .length = (uint64_t)st.st_size, .object_size = (uint64_t)st.st_size, .mtime_ns = keep_mtime_ns(&st)};
+    return 0;
+}
+
+/* The folder's mtime says nothing about a file written in place. */
+static bool is_unchanged(struct dataset_job *job, const struct catalog *kept)
+{
+    struct catalog_sample now = {0}, then = {0};
+    struct fb_error e;
+    error_clear(&e);
+    return catalog_count(kept) == 1 && stat_file(job, &now, &e) == 0 && catalog_sample(kept, 0, &then, &e) == 0 && strcmp(then.key, now.key) == 0 &&
+           then.length == now.length && then.mtime_ns == now.mtime_ns;
+}
+
+static int scan(struct dataset_job *job, struct fb_error *e)
+{
+    struct catalog_sample s;
+    FB_TRY(stat_file(job, &s, e));
+    return catalog_add_sample(job->w, &s, NULL, e);
+}
+
+static void release(struct dataset_job *job)
+{
+    free(job->own);
+}
+
+const struct dataset_ops dataset_single = {
+    .name = "file", .claims = claims, .locate = locate, .is_unchanged = is_unchanged, .scan = scan, .release = release};
