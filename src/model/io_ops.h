@@ -27,6 +27,9 @@ struct io_request {
     size_t capacity;
     void (*done)(struct io_request *r); /* MUST NOT block; may resubmit r */
     void *owner;            /* the caller's */
+    int64_t expected_mtime_ns; /* 0: not known; else what the catalog says. For stores, whose versions are told apart by ETag: see store_ops.h */
+    bool must_match;        /* a range of another version than expected_mtime_ns is refused (FB_E_DATA) where versions can be told for certain:
+                             * stores. Files leave the comparison to the caller */
 
     /* out: valid in done, or after try_now */
     int status;             /* 0: got bytes are there. IO_GREW: the object is object_size bytes now, give a larger buffer and resubmit.
