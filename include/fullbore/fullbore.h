@@ -105,6 +105,14 @@ struct fb_array {
     size_t bytes;                   /* from data to the end of the array */
 };
 
+/* Where the arrays of a batch lie. */
+enum fb_memory {
+    FB_HOST = 0,
+    FB_PINNED,  /* main memory, page-locked: a device copies from it while the program goes on */
+    FB_CUDA,    /* on a CUDA device: `data` is a CUdeviceptr */
+    FB_EMULATED /* on an emulated device: main memory, to be read after fb_use_batch */
+};
+
 /* --------------------------------------------------------------------------------------------------------------- options */
 
 /* Labels given by the caller instead of found in the source: one column, `count` samples long. */
@@ -213,6 +221,10 @@ typedef struct fb_options {
 
     /* unstable */
     const char *io;                 /* NULL or "auto", "uring", "pread", "null", "slow:...", "fault:..."; see src/io/README.md */
+
+    /* an accelerator; see docs/device.md */
+    int pin_memory;                 /* 1: batches lie in page-locked memory, where the CUDA driver is there to lock it; else a warning */
+    const char *device;             /* NULL; "cuda:N": batches are copied there, one ahead; "emulated:12GB/s,20us": a device for tests */
 } fb_options;
 
 FB_API void fb_init_options(fb_options *o);
@@ -247,6 +259,14 @@ FB_API int fb_batch_is_repeat(const fb_batch *b, int place);         /* 1: fills
 FB_API const char *fb_batch_state(const fb_batch *b);                /* JSON: the state after this batch */
 /* The random parameters of a place as JSON: {"top":..,"left":..,"height":..,"width":..,"hflip":..}. Returns the length wanted. */
 FB_API int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_size);
+
+/* Where its arrays lie; *device (may be NULL) is the number of the device. */
+FB_API enum fb_memory fb_batch_memory(const fb_batch *b, int *device);
+/* With pin_memory or a device: says that `stream` (a CUstream; 1: the legacy default stream, 2: the one per thread) is going to use the batch.
+ * What is queued there from now on finds the copy done; and after the last release the memory stays as it is until the stream has got that far.
+ * Needed before the first use, and again for each other stream. Never blocks, except on an emulated device with stream 0, the calling thread:
+ * it waits for the copy. Any thread, one at a time for the same batch. FB_E_IO, FB_E_USAGE. */
+FB_API int fb_use_batch(fb_batch *b, uintptr_t stream, struct fb_error *e);
 
 /* More references to a batch; each needs its own release. Any thread, never blocks. The memory never changes while a reference lives. */
 FB_API void fb_retain_batch(fb_batch *b);
