@@ -1,9 +1,10 @@
 /* Numbers as they are stored -> numbers as they are wanted, straight into their place.
  *
- * A conversion is prepared once per field and used by all threads. It reads `from` at any alignment and writes nothing beyond `count` numbers.
- * Casts are numpy's: integers wrap, floats lose their fraction, float16 is rounded to even once (from int64 by way of float32), bfloat16 as
- * torch has it, bool is "not zero". What C leaves open is fixed here: a float beyond the range of an integer gives the nearest end, NaN gives 0.
- * Sound becomes what libsndfile gives as float32 (s16 / 32768 ...); other floats are made from that, float64 directly.
+ * A conversion is prepared once per field and used by all threads. It reads `from` at any alignment, writes `to` aligned to its numbers,
+ * and nothing beyond `count` of them. Casts are numpy's: integers wrap, floats lose their fraction, float16 is rounded to even once (from
+ * integers by way of float32), bfloat16 as torch has it, bool is "not zero". What C leaves open is fixed here: a float beyond the range of
+ * an integer gives the nearest end, NaN gives 0. Sound becomes what libsndfile gives as float32 (s16 / 32768 ...); halves are made from
+ * that, float64 directly.
  *
  * FULLBORE_SIMD=c in the environment keeps to C; the bytes are the same either way.
  */
@@ -16,9 +17,9 @@
 
 #include "model/array.h"
 
-/* Normalising: out = (in - mean[k]) * inv_std[k] with k = (i / repeat) % period for the number of index i in its row. In float32; in float64
- * when either side is float64 or the numbers are integers of 32 bits and more. period 1: one pair for all; period = row length: one per
- * number; sound of C channels: period C, repeat 1. The arrays stay the caller's and must outlive the conversion. */
+/* Normalising: out = (in - mean[k]) * inv_std[k] with k = (i / repeat) % period for the number of index i in its row. In float32; in
+ * float64 when either side is float64 or the numbers are integers of 32 bits and more. period 1: one pair for all; period = row length:
+ * one per number; sound of C channels: period C, repeat 1. The arrays stay the caller's and must outlive the conversion. */
 struct array_norm {
     const float *mean, *inv_std;
     uint64_t period, repeat; /* both >= 1 */
@@ -40,10 +41,11 @@ struct array_conversion {
     void (*narrow)(void *to, const void *wide, size_t n);
 };
 
-/* Prepares a conversion of numbers stored as `code` of `from` (a layout's dtype; ignored for sound) into `to`. `norm` may be NULL; with it `to`
- * must be a float type. FB_E_ARGUMENT: the pair makes no sense (24-bit sound as int16, normalised integers), the cause says which and why. */
-int array_conversion_init(struct array_conversion *c, enum array_code code, enum fb_dtype from, enum fb_dtype to, const struct array_norm *norm,
-                          struct fb_error *e);
+/* Prepares a conversion of numbers stored as `code` of `from` (a layout's dtype; ignored for sound) into `to`. `norm` may be NULL; with
+ * it `to` must be a float type. FB_E_USAGE: the pair makes no sense (24-bit sound as int16, normalised integers), the cause says which
+ * and why. */
+int array_conversion_init(struct array_conversion *c, enum array_code code, enum fb_dtype from, enum fb_dtype to,
+                          const struct array_norm *norm, struct fb_error *e);
 
 /* Bytes of one number stored as `code` of `dtype`; 0: no such thing. */
 uint32_t array_stored_bytes(enum array_code code, enum fb_dtype dtype);

@@ -13,16 +13,20 @@ struct clip {
     uint64_t first, frames, after;
 };
 
-/* `wanted` frames of a recording of `there`. A longer one is cut, from frame draw % (there - wanted + 1) on: draw 0 takes the beginning. A shorter
- * one is followed by silence, whatever the draw. */
+/* `wanted` frames of a recording of `there`. A longer one is cut, from frame draw % (there - wanted + 1) on: draw 0 takes the beginning. A
+ * shorter one is followed by silence, whatever the draw. */
 struct clip clip_crop_or_pad(uint64_t there, uint64_t wanted, uint64_t draw);
 
-/* Frames as stored, then `after` silent ones -> planes: channel k's frame i becomes number k * plane + i of `to`. A norm of period `channels` is
- * per channel. `from` holds `frames` frames, the place at least `frames + after` numbers per channel. Any dtype that the conversion has. */
-void clip_planes(const struct array_conversion *c, const void *from, uint64_t frames, uint64_t after, uint32_t channels, void *to, size_t plane);
+enum { CLIP_MAX_CHANNELS = 1024 }; /* libsndfile's limit too */
 
-/* The same mixed into one channel: the mean, as numpy's mean(axis=1) of soundfile's float32 gives it, bit for bit. A norm must have period 1 and
- * applies to the mean. c->to is float16, bfloat16 or float32 (clip_can_mix). */
+/* Frames as stored, then `after` silent ones -> planes: channel k's frame i becomes number k * plane + i of `to`. `from` holds `frames`
+ * frames, the place at least `frames + after` numbers per channel. A norm has period 1, or one pair per channel (period `channels`,
+ * repeat 1). */
+void clip_planes(const struct array_conversion *c, const void *from, uint64_t frames, uint64_t after, uint32_t channels, void *to,
+                 size_t plane);
+
+/* The same mixed into one channel: the mean, as numpy's mean(axis=1) of soundfile's float32 gives it, bit for bit. A norm must have
+ * period 1 and applies to the mean. c->to is float16, bfloat16 or float32 (clip_can_mix). */
 void clip_mono(const struct array_conversion *c, const void *from, uint64_t frames, uint64_t after, uint32_t channels, void *to);
 bool clip_can_mix(const struct array_conversion *c);
 
