@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -122,12 +123,35 @@ int io_file_try(struct io_now *now, struct io_request *r)
         return IO_BLOCKED;
     r->submitted_ns = clock_now_ns();
     FB_TRY(io_file_check(r));
-    int fd = open_cached(r);
+    int fd = r->has_fd ? r->fd : open_cached(r);
     if (fd == -EAGAIN)
         return IO_BLOCKED;
     int rc = fd < 0 ? io_file_fail_open(r, -fd) : try_open_file(now, r, fd);
-    if (fd >= 0)
+    if (fd >= 0 && !r->has_fd)
         close(fd);
     r->done_ns = clock_now_ns();
     return rc;
+}
+
+static enum io_device kind_of(int fd)
+{
+    struct stat s;
+    return fstat(fd, &s) == 0 ? io_device_of(s.st_dev, fd) : IO_DEVICE_BLOCKS;
+}
+
+uint32_t io_file_try_pieces(struct io_piece *p, uint32_t count, uint64_t *bytes)
+{
+    uint32_t there = 0;
+    enum io_device kind = IO_DEVICE_BLOCKS;
+    *bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == 0 || p[i].fd != p[i - 1].fd)
+            kind = kind_of(p[i].fd);
+        struct iovec v = {p[i].to, p[i].length};
+        p[i].is_there = kind != IO_DEVICE_BLOCKS &&
+                        preadv2(p[i].fd, &v, 1, (off_t)p[i].offset, kind == IO_DEVICE_MEMORY ? 0 : RWF_NOWAIT) == (ssize_t)p[i].length;
+        there += p[i].is_there;
+        *bytes += p[i].is_there ? p[i].length : 0;
+    }
+    return there;
 }

@@ -41,7 +41,7 @@ int io_file_check(struct io_request *r)
     r->got = r->object_size = 0;
     r->object_mtime_ns = 0;
     r->status = 0;
-    bool is_held = r->capacity >= IO_TAIL && (is_whole(r) || r->length <= room(r));
+    bool is_held = r->has_fd ? !is_whole(r) && r->length <= r->capacity : r->capacity >= IO_TAIL && (is_whole(r) || r->length <= room(r));
     bool is_in_range = is_whole(r) || (r->offset <= INT64_MAX && r->length <= INT64_MAX - r->offset);
     if (is_held && is_in_range)
         return 0;
@@ -199,6 +199,8 @@ static int read_open_file(struct io_request *r, int fd)
 int io_file_read(struct io_request *r)
 {
     FB_TRY(io_file_check(r));
+    if (r->has_fd)
+        return read_open_file(r, r->fd);
     int fd;
     do
         fd = openat(r->dir_fd, r->path, IO_OPEN_FLAGS);

@@ -75,5 +75,7 @@ struct io_now {
 
 /* try_now of io_ops.h for local files. */
 int io_file_try(struct io_now *now, struct io_request *r);
+/* try_pieces of io_ops.h; *bytes: how many were read. */
+uint32_t io_file_try_pieces(struct io_piece *p, uint32_t count, uint64_t *bytes);
 
 #endif

@@ -32,6 +32,13 @@ void io_count_add(struct io_count *c, const struct io_request *r)
     atomic_fetch_add_explicit(&s->busy_ns, r->done_ns - r->submitted_ns, memory_order_relaxed);
 }
 
+void io_count_add_pieces(struct io_count *c, uint64_t reads, uint64_t bytes)
+{
+    struct io_count_shard *s = &c->shard[my_shard()];
+    atomic_fetch_add_explicit(&s->reads, reads, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->bytes, bytes, memory_order_relaxed);
+}
+
 void io_count_end(struct io_count *c, struct io_request *r)
 {
     r->done_ns = clock_now_ns();

@@ -25,6 +25,8 @@ void io_count_begin(struct io_count *c, struct io_request *r);
 void io_count_end(struct io_count *c, struct io_request *r);
 /* The sums alone, for a read on the caller's thread; submitted_ns and done_ns are set already. */
 void io_count_add(struct io_count *c, const struct io_request *r);
+/* Reads on the caller's thread whose time nobody took. */
+void io_count_add_pieces(struct io_count *c, uint64_t reads, uint64_t bytes);
 void io_count_figures(const struct io_count *c, struct io_figures *f);
 
 #endif

@@ -70,7 +70,7 @@ static int serve(const struct null_io *n, struct io_request *r)
     uint64_t from = is_whole ? 0 : r->offset < size ? r->offset : size;
     uint64_t bytes = is_whole || r->length > size - from ? size - from : r->length;
     r->object_size = size;
-    if (bytes > r->capacity - IO_TAIL)
+    if (!r->has_fd && bytes > r->capacity - IO_TAIL)
         return r->status = IO_GREW;
     copy_out(n, r->buffer, from, bytes);
     r->got = bytes;

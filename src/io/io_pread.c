@@ -188,6 +188,16 @@ static int pread_try_now(struct io *io, struct io_request *r)
     return rc;
 }
 
+static uint32_t pread_try_pieces(struct io *io, struct io_piece *p, uint32_t count)
+{
+    struct pread_io *own = (struct pread_io *)io;
+    uint64_t bytes;
+    uint32_t there = own->forks == io_fork_count() ? io_file_try_pieces(p, count, &bytes) : 0;
+    if (there)
+        io_count_add_pieces(&own->count, there, bytes);
+    return there;
+}
+
 static void pread_figures(struct io *io, struct io_figures *f)
 {
     io_count_figures(&((struct pread_io *)io)->count, f);
@@ -260,6 +270,7 @@ const struct io_ops io_pread = {
     .open = pread_open,
     .submit = pread_submit,
     .try_now = pread_try_now,
+    .try_pieces = pread_try_pieces,
     .figures = pread_figures,
     .close = pread_close,
 };

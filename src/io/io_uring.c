@@ -228,6 +228,16 @@ static int uring_try_now(struct io *io, struct io_request *r)
     return rc;
 }
 
+static uint32_t uring_try_pieces(struct io *io, struct io_piece *p, uint32_t count)
+{
+    struct uring_io *own = (struct uring_io *)io;
+    uint64_t bytes;
+    uint32_t there = own->forks == io_fork_count() ? io_file_try_pieces(p, count, &bytes) : 0;
+    if (there)
+        io_count_add_pieces(&own->count, there, bytes);
+    return there;
+}
+
 static void uring_figures(struct io *io, struct io_figures *f)
 {
     io_count_figures(&((struct uring_io *)io)->count, f);
@@ -319,6 +329,7 @@ const struct io_ops io_uring_ops = {
     .open = uring_open,
     .submit = uring_submit,
     .try_now = uring_try_now,
+    .try_pieces = uring_try_pieces,
     .figures = uring_figures,
     .close = uring_close,
 };

@@ -90,23 +90,13 @@ static void start_close(struct uring_flights *fs, const struct uring_flight *f)
 
 static void end_flight(struct uring_flights *fs, struct uring_flight *f)
 {
-    if (f->fd >= 0)
+    if (f->fd >= 0 && !f->r->has_fd)
         start_close(fs, f);
     *fs->finished_end = f->r;
     fs->finished_end = &f->r->next;
     fs->finished_count++;
     f->r = NULL;
     fs->free_list[fs->free_count++] = index_of(fs, f);
-}
-
-void uring_flight_begin(struct uring_flights *fs, struct io_request *r)
-{
-    struct uring_flight *f = &fs->all[fs->free_list[--fs->free_count]];
-    *f = (struct uring_flight){.r = r, .fd = -1};
-    if (io_file_check(r) < 0)
-        end_flight(fs, f);
-    else
-        start_open(fs, f);
 }
 
 static int after_open(struct uring_flights *fs, struct uring_flight *f, int result)
@@ -121,6 +111,20 @@ static int after_open(struct uring_flights *fs, struct uring_flight *f, int resu
     f->is_async = !is_local;
     f->is_quiet_close = is_local && fs->ring.has_cqe_skip;
     return IO_FILE_MORE;
+}
+
+void uring_flight_begin(struct uring_flights *fs, struct io_request *r)
+{
+    struct uring_flight *f = &fs->all[fs->free_list[--fs->free_count]];
+    *f = (struct uring_flight){.r = r, .fd = -1};
+    if (io_file_check(r) < 0)
+        end_flight(fs, f);
+    else if (!r->has_fd)
+        start_open(fs, f);
+    else if (after_open(fs, f, r->fd) == IO_FILE_MORE)
+        start_read(fs, f);
+    else
+        end_flight(fs, f);
 }
 
 static int after_read(struct uring_flight *f, int result)

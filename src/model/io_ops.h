@@ -23,7 +23,9 @@ struct io_request {
     uint64_t offset;
     uint64_t length;        /* or IO_WHOLE */
     uint64_t expected_size; /* IO_WHOLE: what the catalog says; the file is read up to one byte more to notice growth */
-    uint8_t *buffer;        /* holds capacity bytes, at least length (or expected_size) + IO_TAIL */
+    bool has_fd;            /* `fd` is the object, open: only read from; not with IO_WHOLE; the path is for messages */
+    int fd;                 /* stays the caller's, open until done */
+    uint8_t *buffer;        /* holds capacity bytes, at least length (or expected_size) + IO_TAIL; with has_fd length is enough */
     size_t capacity;
     void (*done)(struct io_request *r); /* MUST NOT block; may resubmit r */
     void *owner;            /* the caller's */
@@ -43,6 +45,15 @@ struct io_request {
     /* the back-end's own while in flight */
     struct io_request *next;
     uint64_t own[6];
+};
+
+/* One of many small reads that are wanted if they need not wait. */
+struct io_piece {
+    int fd;
+    uint64_t offset;
+    uint64_t length;
+    void *to;
+    bool is_there; /* out */
 };
 
 struct io_figures {
@@ -70,6 +81,10 @@ struct io_ops {
     /* MAY. Reads on the caller's thread if that cannot block: 0 and r filled as in done (status, got, ...), without calling done; IO_BLOCKED
      * when it would have to wait for a device (nothing happened); IO_GREW; or a failure. A missing hook means IO_BLOCKED always. */
     int (*try_now)(struct io *io, struct io_request *r);
+
+    /* MAY. Reads on the caller's thread those pieces that are in memory already, whole ones only, and returns how many of them are there. A
+     * piece that would block or fails is left for submit, which tells why. A missing hook means none. */
+    uint32_t (*try_pieces)(struct io *io, struct io_piece *p, uint32_t count);
 
     /* MUST. A copy of the counters. Any thread. */
     void (*figures)(struct io *io, struct io_figures *f);
