@@ -1,8 +1,9 @@
 /* Slots: the memory that a whole batch lives in.
  *
- * Life: free -> filling -> ready -> held -> free. Every place of a slot is written by exactly one worker; the last one to finish publishes
- * the slot; the consumer takes published slots in order. A slot that the user keeps never changes: when too many are kept, the oldest are
- * given away (they leave the engine's count and budget) and replaced.
+ * Life: free -> filling -> ready -> held -> free; with a device (feed/ship.h) it is filled -> shipping before ready, and draining after held.
+ * Every place of a slot is written by exactly one worker; the last one to finish publishes the slot; the consumer takes published slots in
+ * order. A slot that the user keeps never changes: when too many are kept, the oldest are given away (they leave the engine's count and
+ * budget) and replaced.
  *
  * Safety: `state`, `next` and `is_given` belong to the feed's lock; what the planner sets is constant from the first issued load until the
  * slot is free again; `remaining` and `refs` are atomic.
@@ -46,7 +47,21 @@ struct slot_place {
     bool is_repeat;
 };
 
-enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_HELD };
+enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_FILLED, SLOT_SHIPPING, SLOT_READY, SLOT_HELD, SLOT_DRAINING };
+
+enum { SLOT_STREAMS = 4 };
+
+/* What a device has to do with a slot. Belongs to the thread that has the slot; events and streams to the feed's lock while it is held. */
+struct slot_device {
+    bool is_pinned;                          /* the memory is page-locked */
+    bool is_shipped;                         /* a copy was queued, and `copied` recorded after it */
+    bool is_lost;                            /* nobody knows when it will have been read */
+    uintptr_t memory;                        /* its copy on the device; 0: none */
+    size_t memory_bytes;
+    struct device_event *copied, *used[SLOT_STREAMS];
+    uintptr_t stream[SLOT_STREAMS];          /* of the program's, that use the batch */
+    int streams;
+};
 
 struct slot {
     const struct slot_shape *shape;
@@ -93,3 +108,5 @@ void slot_prepare(struct slot *s, uint32_t count);
 void *slot_at(const struct slot *s, int field, uint32_t place);
 
 #endif
+    struct slot_device device;
+

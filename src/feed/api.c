@@ -108,6 +108,25 @@ int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_size)
     return pipeline_draw_json(&place_of(b, place)->draw, out, out_size);
 }
 
+enum fb_memory fb_batch_memory(const fb_batch *b, int *device)
+{
+    const struct slot *s = slot_of(b);
+    const struct device *d = ((struct feed *)s->owner)->ship.device;
+    if (device)
+        *device = d ? d->index : 0;
+    return s->device.memory ? d->ops->memory : s->device.is_pinned ? FB_PINNED : FB_HOST;
+}
+
+int fb_use_batch(fb_batch *b, uintptr_t stream, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    struct slot *s = (struct slot *)b;
+    struct feed *f = s->owner;
+    if (f->pid != getpid())
+        return error_set(e, FB_E_FORKED, "feed", "this batch belongs to another process (%d)", (int)f->pid);
+    return ship_use(f, s, stream, e ? e : &unused);
+}
+
 void fb_retain_batch(fb_batch *b)
 {
     atomic_fetch_add_explicit(&((struct slot *)b)->refs, 1, memory_order_relaxed);

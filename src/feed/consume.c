@@ -23,6 +23,8 @@ static int check_usable(const struct feed *f, struct fb_error *e)
 
 void feed_recycle(struct feed *f, struct slot *s)
 {
+    if (ship_drains(f, s))
+        return; /* comes back here when the device has done with it */
     s->state = SLOT_FREE;
     s->next = f->free_slots;
     f->free_slots = s;
@@ -34,9 +36,9 @@ void feed_replan(struct feed *f, const struct run *r)
     atomic_fetch_add_explicit(&f->generation, 1, memory_order_relaxed);
     for (struct slot *s = f->ahead_first; s;) {
         struct slot *next = s->next;
-        if (s->state == SLOT_READY)
+        if (s->state == SLOT_READY || s->state == SLOT_FILLED)
             feed_recycle(f, s);
-        s = next; /* those still filling recycle themselves when their last load comes back */
+        s = next; /* those still filling or being shipped recycle themselves when that is done */
     }
     f->ahead_first = f->ahead_last = NULL;
     f->ahead = 0;
@@ -113,6 +115,7 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
     FB_TRY(check_usable(f, e));
     FB_TRY(feed_resolve(f, e));
     FB_TRY(feed_check_memory(f, crew_least_memory(f), e));
+    FB_TRY(ship_start(f, e));
     FB_TRY(start_planner(f, e));
     pthread_mutex_lock(&f->lock);
     struct run r = wanted_run(f, epoch);
@@ -148,6 +151,12 @@ static int wait_for_head(struct feed *f, struct fb_error *e)
     while (!(f->ahead_first && f->ahead_first->state == SLOT_READY)) {
         if (f->is_closing) {
             rc = error_set(e, FB_E_STATE, "feed", "the loader was closed while a batch was waited for");
+            break;
+        }
+        if (f->ship.error.code) {
+            rc = f->ship.error.code;
+            if (e && !e->code)
+                *e = f->ship.error;
             break;
         }
         if (thread_cond_wait_until(&f->consumer_wakes, &f->lock, ask_at) || !f->interrupted)
@@ -252,6 +261,7 @@ static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
         end_epoch(f);
         return rc;
     }
+    ship_taken(f, s);
     count_wait(f, called_ns, s);
     f->live_next++;
     f->at.position = s->end;
@@ -291,15 +301,21 @@ void feed_release(struct slot *s)
         return;
     if (f->pid != getpid())
         return; /* a forked child's copy: the parent has the real one */
+    ship_released(f, s);
     pthread_mutex_lock(&f->lock);
-    bool is_ours = !s->is_given;
-    if (is_ours) {
+    if (!s->is_given)
         unhold(f, s);
-        feed_recycle(f, s);
-    }
+    bool is_away = ship_drains(f, s);
     pthread_mutex_unlock(&f->lock);
-    if (!is_ours)
-        slot_free(s);
+    if (!is_away && ship_wait_for(f, s)) {
+        pthread_mutex_lock(&f->lock);
+        bool is_ours = !s->is_given;
+        if (is_ours)
+            feed_recycle(f, s);
+        else
+            ship_slot_free(f, s);
+        pthread_mutex_unlock(&f->lock);
+    }
     feed_unref(f);
 }
 

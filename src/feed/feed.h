@@ -23,6 +23,7 @@
 #include "feed/chain.h"
 #include "feed/labels.h"
 #include "feed/reads.h"
+#include "feed/ship.h"
 #include "io/io.h"
 #include "meter/meter.h"
 #include "model/codec_ops.h"
@@ -100,6 +101,7 @@ struct feed {
     struct learnt *learnt; /* NULL: nothing is kept */
     uint64_t opened_ns;
 
+    struct ship ship;      /* to a device */
     /* set by feed_resolve, before the first epoch; constant afterwards */
     bool is_resolved;
     int rank, world; /* -1: from the environment */

@@ -61,9 +61,9 @@ static void publish(struct feed *f, struct slot *s)
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         feed_recycle(f, s);
     } else {
-        s->state = SLOT_READY;
+        s->state = ship_filled(f, s);
         s->ready_ns = clock_now_ns();
-        if (f->is_consumer_waiting && s == f->ahead_first)
+        if (s->state == SLOT_READY && f->is_consumer_waiting && s == f->ahead_first)
             pthread_cond_signal(&f->consumer_wakes);
     }
     pthread_mutex_unlock(&f->lock);

@@ -18,7 +18,7 @@ enum {
     READ_BYTES = 2 << 20    /* and the reads together */
 };
 /* How long close waits for each, together less than a second. A worker may be in the middle of a large image. */
-static const uint64_t planner_ends_ns = 150000000, workers_end_ns = 600000000, io_ends_ns = 150000000;
+static const uint64_t planner_ends_ns = 150000000, workers_end_ns = 500000000, io_ends_ns = 150000000, ship_ends_ns = 50000000;
 
 /* ---- checking ---- */
 
@@ -164,6 +164,7 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
     thread_cond_init(&f->consumer_wakes);
     error_clear(&f->epoch_error);
     if ((o->rank < 0) != (o->world_size < 0))
+    thread_cond_init(&f->ship.wakes);
         return refuse(e, "rank and world_size belong together", "give both or neither");
     return 0;
 }
@@ -307,6 +308,7 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     FB_TRY(open_chain(f, o, e));
     return check_batch_fits(f, e);
 }
+    FB_TRY(ship_open(f, o->device, o->pin_memory != 0, e));
 
 int feed_open(const fb_options *o, struct feed **out, struct fb_error *e)
 {
@@ -332,7 +334,7 @@ static void free_slots(struct feed *f)
     while (f->free_slots) {
         struct slot *s = f->free_slots;
         f->free_slots = s->next;
-        slot_free(s);
+        ship_slot_free(f, s);
         budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
     }
 }
@@ -347,6 +349,7 @@ void feed_unref(struct feed *f)
     }
     feed_free_bad(f);
     free(f->held_slots);
+    ship_close(f);
     free(f->given);
     chain_close(&f->chain);
     labels_close(&f->labels);
@@ -357,6 +360,7 @@ void feed_unref(struct feed *f)
     pthread_cond_destroy(&f->consumer_wakes);
     pthread_mutex_destroy(&f->lock);
     pthread_mutex_destroy(&f->bad_lock);
+    pthread_cond_destroy(&f->ship.wakes);
     free(f);
 }
 
@@ -387,6 +391,8 @@ void feed_close(struct feed *f)
         is_stuck = true;
     struct load *ready = f->has_joined ? crew_leave(f) : NULL;
     if (is_stuck)
+    if (!is_stuck && !ship_stop(f, ship_ends_ns))
+        is_stuck = true;
         return; /* someone may still write to it: left behind for ever */
     drop_ready(f, ready);
     pthread_mutex_lock(&f->lock);

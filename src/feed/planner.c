@@ -72,7 +72,7 @@ static struct slot *get_slot(struct feed *f, bool *is_poor)
     *is_poor = !budget_take(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
     if (*is_poor)
         return NULL;
-    s = slot_new(&f->shape, f, sizeof(struct load));
+    s = ship_slot_new(f);
     if (!s) {
         budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
         *is_poor = true;
@@ -87,7 +87,7 @@ static void drop_free_slots(struct feed *f)
     while (f->free_slots) {
         struct slot *s = f->free_slots;
         f->free_slots = s->next;
-        slot_free(s);
+        ship_slot_free(f, s);
         f->owned--;
         budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
     }

@@ -47,6 +47,11 @@ static const struct load *oldest_load(const struct slot *s)
 static void compose(const struct feed *f, const struct slot *s, uint64_t now, uint64_t waited_ns, char *out, size_t out_size)
 {
     const struct load *l = s ? oldest_load(s) : NULL;
+    if (s && (s->state == SLOT_FILLED || s->state == SLOT_SHIPPING)) {
+        snprintf(out, out_size, "the next batch has been waited for %.0f s: it is ready, but the device (%s) still uses the %u buffers before it",
+                 (double)waited_ns / 1e9, f->ship.device->title, f->ship.buffers);
+        return;
+    }
     if (!l) {
         snprintf(out, out_size, "the next batch has been waited for %.0f s: no memory for it yet; raise memory= or release batches",
                  (double)waited_ns / 1e9);
