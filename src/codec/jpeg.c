@@ -315,7 +315,7 @@ int jpeg_turbo_decode(struct codec_state *s, const uint8_t *bytes, size_t n, con
 static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_t n, const struct image_header *h, const struct region *r,
                   const struct image *out, struct fb_error *e)
 {
-    if (!h->scale && jpeg_fast_decode(s, own, bytes, n, h, r, out) == 0)
+    if (jpeg_fast_decode(s, own, bytes, n, h, r, out) == 0)
         return 0;
     return s->has_part_only ? 1 : jpeg_turbo_decode(s, bytes, n, h, r, out, e);
 }

@@ -306,7 +306,10 @@ int jpeg_fast_decode(struct codec_state *s, void **own, const uint8_t *bytes, si
     c.n = n;
     c.has_part_only = s->has_part_only;
     struct own *o = own_of(s, own);
-    if (!o || !c.kernels || !jpeg_plan_read(&c.plan, bytes, n) || c.plan.width != h->width || c.plan.height != h->height || !find_tables(&c, &o->shelf))
+    if (!o || !c.kernels || !jpeg_plan_read(&c.plan, bytes, n))
+        return 1;
+    jpeg_plan_reduce(&c.plan, h->scale ? h->scale : 1);
+    if (c.plan.out_width != h->width || c.plan.out_height != h->height || !find_tables(&c, &o->shelf))
         return 1;
     c.span = jpeg_plan_span(&c.plan, r);
     c.batch = JPEG_BATCH / (uint32_t)c.plan.blocks;

@@ -3,6 +3,6 @@
 
 #include "codec/jpeg_kernels.h"
 
-void jpeg_idct_avx2(const struct jpeg_block *blocks, int n, const int16_t *quant, size_t stride);
+jpeg_idct_fn jpeg_idct_avx2, jpeg_idct_4_avx2, jpeg_idct_2_avx2;
 
 #endif

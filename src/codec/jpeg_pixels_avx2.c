@@ -20,6 +20,14 @@ static inline void store_woven(uint8_t *out, __m256i even, __m256i odd)
     _mm256_storeu_si256((void *)out, _mm256_or_si256(even, _mm256_slli_epi16(odd, 8)));
 }
 
+static void repeat_avx2(uint8_t *out, const uint8_t *in, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i += 16) {
+        __m256i v = load16(in + i);
+        store_woven(out + 2 * i, v, v);
+    }
+}
+
 static void widen_avx2(uint8_t *out, const uint8_t *in, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i += 16) {
@@ -139,7 +147,8 @@ const struct jpeg_kernels jpeg_kernels_avx2 = {
     .name = "avx2",
     .entropy = jpeg_entropy_bmi2,
     .unstuff = jpeg_unstuff_avx2,
-    .idct = jpeg_idct_avx2,
+    .idct = {jpeg_idct_avx2, jpeg_idct_4_avx2, jpeg_idct_2_avx2, jpeg_idct_1_c},
+    .repeat = repeat_avx2,
     .widen = widen_avx2,
     .widen_blend = widen_blend_avx2,
     .blend = blend_avx2,

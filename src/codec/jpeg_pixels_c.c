@@ -83,7 +83,13 @@ static void idct_c(const struct jpeg_block *blocks, int n, const int16_t *quant,
         transform_block(&blocks[i], quant, stride);
 }
 
-/* ---- chroma to full size: the nearer sample weighs three times the other ---- */
+/* ---- chroma to full size: repeated, or blended: the nearer sample weighs three times the other ---- */
+
+static void repeat_c(uint8_t *out, const uint8_t *in, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        out[2 * i] = out[2 * i + 1] = in[i];
+}
 
 static void widen_c(uint8_t *out, const uint8_t *in, uint32_t n)
 {
@@ -139,7 +145,8 @@ const struct jpeg_kernels jpeg_kernels_c = {
     .name = "c",
     .entropy = jpeg_entropy_c,
     .unstuff = jpeg_unstuff_c,
-    .idct = idct_c,
+    .idct = {idct_c, jpeg_idct_4_c, jpeg_idct_2_c, jpeg_idct_1_c},
+    .repeat = repeat_c,
     .widen = widen_c,
     .widen_blend = widen_blend_c,
     .blend = blend_c,

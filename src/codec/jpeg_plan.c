@@ -154,8 +154,25 @@ void jpeg_plan_measure(struct jpeg_plan *p)
     p->columns = (p->width + wide - 1) / wide;
     p->rows = (p->height + high - 1) / high;
     p->blocks = p->components == 1 ? 1 : p->across * p->down + 2;
-    p->chroma_width = (p->width + (uint32_t)p->across - 1) / (uint32_t)p->across;
-    p->chroma_height = (p->height + (uint32_t)p->down - 1) / (uint32_t)p->down;
+    jpeg_plan_reduce(p, 1);
+}
+
+/* libjpeg's rules: chroma with half the samples in both directions is transformed at twice the scale instead of being enlarged; of what is
+ * left to be enlarged, single samples of a block and rows of one or two samples are repeated, everything else is blended. */
+void jpeg_plan_reduce(struct jpeg_plan *p, uint32_t scale)
+{
+    bool is_enlarged = scale == 1 || p->across != p->down;
+    int halvings = scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0;
+    p->scale = scale;
+    p->out_width = image_reduced(p->width, scale);
+    p->out_height = image_reduced(p->height, scale);
+    p->wide = is_enlarged ? p->across : 1;
+    p->high = is_enlarged ? p->down : 1;
+    p->chroma_width = image_reduced(p->out_width, (uint32_t)p->wide);
+    p->chroma_height = image_reduced(p->out_height, (uint32_t)p->high);
+    p->is_blended = scale < 8 && (p->wide == 1 || p->chroma_width > 2);
+    p->halvings[0] = halvings;
+    p->halvings[1] = p->halvings[2] = halvings - (p->across / p->wide - 1);
 }
 
 bool jpeg_plan_read(struct jpeg_plan *p, const uint8_t *bytes, size_t n)
@@ -184,14 +201,14 @@ bool jpeg_plan_read(struct jpeg_plan *p, const uint8_t *bytes, size_t n)
             return false;
     }
     jpeg_plan_measure(p);
-    return p->across == 1 || p->chroma_width > 2; /* libjpeg doubles narrower chroma without blending */
+    return true;
 }
 
 /* First and end of the MCUs, `size` pixels each, that pixels [from, from + count) of `all` need. */
-static void span_of(uint32_t from, uint32_t count, uint32_t all, int factor, uint32_t *first, uint32_t *end)
+static void span_of(uint32_t from, uint32_t count, uint32_t all, uint32_t size, bool is_blended, uint32_t *first, uint32_t *end)
 {
-    uint32_t size = 8u * (uint32_t)factor, last = from + count - 1;
-    if (factor == 2) { /* each pixel blends its chroma with that of the pixel before or behind */
+    uint32_t last = from + count - 1;
+    if (is_blended) { /* each pixel blends its chroma with that of the pixel before or behind */
         from = from ? from - 1 : 0;
         last = last + 1 < all ? last + 1 : all - 1;
     }
@@ -202,7 +219,8 @@ static void span_of(uint32_t from, uint32_t count, uint32_t all, int factor, uin
 struct jpeg_span jpeg_plan_span(const struct jpeg_plan *p, const struct region *r)
 {
     struct jpeg_span s;
-    span_of(r->top, r->height, p->height, p->down, &s.first_row, &s.end_row);
-    span_of(r->left, r->width, p->width, p->across, &s.first_column, &s.end_column);
+    uint32_t side = jpeg_plan_side(p, 0), across = (uint32_t)p->across, down = (uint32_t)p->down;
+    span_of(r->top, r->height, p->out_height, side * down, p->is_blended && p->high == 2, &s.first_row, &s.end_row);
+    span_of(r->left, r->width, p->out_width, side * across, p->is_blended && p->wide == 2, &s.first_column, &s.end_column);
     return s;
 }

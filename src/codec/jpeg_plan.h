@@ -28,12 +28,25 @@ struct jpeg_plan {
     int across, down;              /* luma blocks in an MCU: 1x1, 2x1, 2x2, 1x2 */
     int blocks;                    /* all blocks in an MCU */
     uint32_t columns, rows;        /* in MCUs */
-    uint32_t chroma_width, chroma_height;
     uint32_t restart;              /* MCUs between restart markers, 0: none */
     uint32_t scan;                 /* where the coded data begins */
     struct jpeg_code dc[3], ac[3]; /* of each component */
     int16_t quant[3][64];          /* of each component, in natural order, cut to 16 bits as libjpeg does */
+
+    /* at the scale it is decoded at */
+    uint32_t scale;                /* so many pixels of the file on a side make one: 1, 2, 4 or 8 */
+    uint32_t out_width, out_height;
+    uint32_t chroma_width, chroma_height;
+    int halvings[3];               /* of each component: a block makes 8 >> halvings samples a side */
+    int wide, high;                /* pixels to a chroma sample, across and down: 1 or 2 */
+    bool is_blended;               /* chroma between samples is blended, not repeated */
 };
+
+/* Samples on a side of a component's blocks. */
+static inline uint32_t jpeg_plan_side(const struct jpeg_plan *p, int component)
+{
+    return 8u >> p->halvings[component];
+}
 
 /* Natural position of the k-th coefficient; what lies behind the 64th goes to position 0. */
 extern const uint8_t jpeg_natural[256];
@@ -41,10 +54,12 @@ extern const uint8_t jpeg_natural[256];
 /* False: not of this kind, or not all there. */
 bool jpeg_plan_read(struct jpeg_plan *p, const uint8_t *bytes, size_t n);
 
-/* Sizes in MCUs and blocks from width, height, components, across and down. */
+/* Sizes in MCUs and blocks from width, height, components, across and down; at full scale. */
 void jpeg_plan_measure(struct jpeg_plan *p);
+/* From now on at 1, 1/2, 1/4 or 1/8. */
+void jpeg_plan_reduce(struct jpeg_plan *p, uint32_t scale);
 
-/* The MCUs that a region needs: those whose pixels it shows and those whose chroma blends into it. */
+/* The MCUs that a region, in pixels at the plan's scale, needs: those whose pixels it shows and those whose chroma blends into it. */
 struct jpeg_span {
     uint32_t first_row, end_row, first_column, end_column;
 };

@@ -99,7 +99,7 @@ struct bytes jpeg_make(const struct jpeg_recipe *r, uint32_t width, uint32_t hei
     return (struct bytes){data, n};
 }
 
-uint8_t *jpeg_decode_plainly(struct bytes file, uint32_t width, uint32_t height)
+uint8_t *jpeg_decode_plainly(struct bytes file, uint32_t scale)
 {
     struct jpeg_decompress_struct d;
     struct jpeg_error_mgr errors;
@@ -108,10 +108,12 @@ uint8_t *jpeg_decode_plainly(struct bytes file, uint32_t width, uint32_t height)
     jpeg_mem_src(&d, file.data, file.n);
     jpeg_read_header(&d, TRUE);
     d.out_color_space = JCS_RGB;
+    d.scale_denom = scale;
     jpeg_start_decompress(&d);
-    uint8_t *pixels = malloc((size_t)3 * width * height);
-    while (pixels && d.output_scanline < height) {
-        JSAMPROW row = pixels + (size_t)3 * width * d.output_scanline;
+    size_t stride = (size_t)3 * d.output_width;
+    uint8_t *pixels = malloc(stride * d.output_height);
+    while (pixels && d.output_scanline < d.output_height) {
+        JSAMPROW row = pixels + stride * d.output_scanline;
         jpeg_read_scanlines(&d, &row, 1);
     }
     jpeg_finish_decompress(&d);

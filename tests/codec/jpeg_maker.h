@@ -36,7 +36,8 @@ struct bytes jpeg_make(const struct jpeg_recipe *recipe, uint32_t width, uint32_
 /* A handler of libjpeg's messages. */
 void jpeg_say_nothing(struct jpeg_common_struct *j);
 
-/* RGB of the whole image, rows packed, by the simplest use of libjpeg: no skipping, no cropping. Not for four components. */
-uint8_t *jpeg_decode_plainly(struct bytes file, uint32_t width, uint32_t height);
+/* RGB of the whole image, rows packed, by the simplest use of libjpeg: no skipping, no cropping. Not for four components. `scale`: 1, or 2,
+ * 4, 8 for the image of so many times fewer pixels a side. */
+uint8_t *jpeg_decode_plainly(struct bytes file, uint32_t scale);
 
 #endif

@@ -1,5 +1,5 @@
-/* Our JPEG decoder gives libjpeg-turbo's pixels: varied files x random regions, without a record, with the record of another region, with a
- * full one, in C and with SIMD; and wild coefficients that no encoder writes. */
+/* Our JPEG decoder gives libjpeg-turbo's pixels: varied files x scales x random regions, without a record, with the record of another region
+ * or scale, with a full one, in C and with SIMD; and wild coefficients that no encoder writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,13 +16,17 @@
 
 static const uint8_t samplings[][3] = {{0x11, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x22, 0x11, 0x11}, {0x12, 0x11, 0x11}};
 
+static const uint8_t scales[] = {1, 2, 4, 8};
+enum { SCALES = sizeof(scales) };
+
 static long files, regions, ways[CODEC_WAYS];
 
 struct subject {
     struct jpeg_recipe recipe;
     struct bytes file;
-    struct image_header header;
-    uint8_t *expected, *got;
+    struct image_header header; /* at the scale under test */
+    const uint8_t *expected;
+    uint8_t *whole[SCALES], *got;
     struct bytes record;
 };
 
@@ -64,10 +68,10 @@ static void check(struct subject *s, struct codec_state *state, const struct reg
         fail_msg("%s: %s", how, e.cause);
     for (uint32_t y = 0; y < r->height; y++)
         if (memcmp(s->got + y * out.stride, s->expected + 3 * ((size_t)(r->top + y) * s->header.width + r->left), out.stride))
-            fail_msg("%s, %s: %u x %u, %d components %02x, quality %d, restart %d/%d, content %d: row %u of %u x %u at left %u, top %u "
-                     "differs", how, jpeg_kernels()->name, s->header.width, s->header.height, s->recipe.components, s->recipe.sampling[0],
-                     s->recipe.quality, s->recipe.restart_rows, s->recipe.restart_mcus, s->recipe.content, y, r->width, r->height, r->left,
-                     r->top);
+            fail_msg("%s, %s: %u x %u at 1/%d, %d components %02x, quality %d, restart %d/%d, content %d: row %u of %u x %u at left %u, "
+                     "top %u differs", how, jpeg_kernels()->name, s->header.width, s->header.height, s->header.scale, s->recipe.components,
+                     s->recipe.sampling[0], s->recipe.quality, s->recipe.restart_rows, s->recipe.restart_mcus, s->recipe.content, y,
+                     r->width, r->height, r->left, r->top);
     regions++;
     ways[state->way]++;
     assert_int_not_equal(state->way, CODEC_FALLBACK);
@@ -115,12 +119,26 @@ static void check_file(struct subject *s, struct codec_state *state, struct rng 
     }
 }
 
+/* Everything at full scale, then a little less at each other, beginning with the record that the scale before has left. */
+static void check_scales(struct subject *s, struct codec_state *state, uint32_t width, uint32_t height, struct rng *rng, int count)
+{
+    for (int i = 0; i < SCALES; i++) {
+        s->header = (struct image_header){image_reduced(width, scales[i]), image_reduced(height, scales[i]), 1, true, scales[i]};
+        s->expected = s->whole[i];
+        struct region r = random_region(rng, &s->header);
+        use_record(s, state);
+        check(s, state, &r, i ? "with the record of another scale" : "with nothing");
+        check_file(s, state, rng, i ? (count + 1) / 2 : count);
+    }
+    s->record.n = 0;
+}
+
 static void check_recipe(const struct jpeg_recipe *recipe, uint32_t width, uint32_t height, struct rng *rng, int count)
 {
     static const char *const kernels[] = {"c", "avx2"};
     struct subject s = {.recipe = *recipe, .file = jpeg_make(recipe, width, height), .got = malloc((size_t)3 * width * height)};
-    s.expected = jpeg_decode_plainly(s.file, width, height);
-    s.header = (struct image_header){width, height, 1};
+    for (int i = 0; i < SCALES; i++)
+        s.whole[i] = jpeg_decode_plainly(s.file, scales[i]);
     files++;
     for (int i = 0; i < 2; i++) {
         const struct jpeg_kernels *k = jpeg_kernels_by_name(kernels[i]);
@@ -130,13 +148,14 @@ static void check_recipe(const struct jpeg_recipe *recipe, uint32_t width, uint3
         codec_state_init(&state, NULL);
         state.wants_record = true;
         jpeg_kernels_use(k);
-        check_file(&s, &state, rng, count);
+        check_scales(&s, &state, width, height, rng, count);
         codec_state_free(&state);
     }
     jpeg_kernels_use(NULL);
+    for (int i = 0; i < SCALES; i++)
+        free(s.whole[i]);
     free(s.file.data);
     free(s.got);
-    free(s.expected);
     free(s.record.data);
 }
 
@@ -259,28 +278,36 @@ static struct bytes make_wild(struct rng *rng)
     return (struct bytes){data, n};
 }
 
+static void check_wild(struct bytes file, const char *kernels, uint32_t scale)
+{
+    struct codec_state state;
+    struct fb_error e = {0};
+    uint32_t width = 64 / scale, height = 8 / scale;
+    uint8_t *got = malloc(64 * 8 * 3), *expected = jpeg_decode_plainly(file, scale);
+    struct image out = {got, (size_t)3 * width, width, height};
+    codec_state_init(&state, NULL);
+    jpeg_kernels_use(jpeg_kernels_by_name(kernels));
+    assert_int_equal(codec_decode(&state, &codec_jpeg, file.data, file.n, &(struct image_header){width, height, 1, true, (uint8_t)scale},
+                                  &(struct region){0, 0, height, width}, &out, &e), 0);
+    assert_int_equal(state.way, CODEC_PLAIN);
+    assert_memory_equal(got, expected, (size_t)3 * width * height);
+    codec_state_free(&state);
+    free(got);
+    free(expected);
+}
+
 static void coefficients_beyond_all_limits_equal_libjpeg(void **unused)
 {
     (void)unused;
     struct rng rng = rng_stream(RNG_TRANSFORM, 10, 0, 0, 0);
     for (int i = 0; i < 200; i++) {
         struct bytes file = make_wild(&rng);
-        uint8_t *got = malloc(64 * 8 * 3), *expected = jpeg_decode_plainly(file, 64, 8);
-        for (int k = 0; k < 2; k++) {
-            struct codec_state state;
-            struct fb_error e = {0};
-            struct image out = {got, 64 * 3, 64, 8};
-            codec_state_init(&state, NULL);
-            jpeg_kernels_use(jpeg_kernels_by_name(k && jpeg_kernels_by_name("avx2") ? "avx2" : "c"));
-            assert_int_equal(codec_decode(&state, &codec_jpeg, file.data, file.n, &(struct image_header){64, 8, 1},
-                                          &(struct region){0, 0, 8, 64}, &out, &e), 0);
-            assert_int_equal(state.way, CODEC_PLAIN);
-            assert_memory_equal(got, expected, 64 * 8 * 3);
-            codec_state_free(&state);
+        for (int k = 0; k < SCALES; k++) {
+            check_wild(file, "c", scales[k]);
+            if (jpeg_kernels_by_name("avx2"))
+                check_wild(file, "avx2", scales[k]);
         }
         free(file.data);
-        free(got);
-        free(expected);
     }
     jpeg_kernels_use(NULL);
 }

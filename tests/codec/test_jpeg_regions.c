@@ -84,7 +84,7 @@ static void check_size(const struct jpeg_recipe *recipe, uint32_t width, uint32_
         fail_msg("%s: %s", recipe->name, e.cause);
     assert_int_equal(s.header.width, width);
     assert_int_equal(s.header.height, height);
-    uint8_t *expected = jpeg_decode_plainly(s.file, width, height);
+    uint8_t *expected = jpeg_decode_plainly(s.file, 1);
     s.expected = expected;
     check_columns(&s, height / 3, 1 + height / 7);
     check_rows(&s, width / 3, 1 + width / 7);
