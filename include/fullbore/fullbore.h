@@ -301,9 +301,20 @@ FB_API int fb_push_order(fb_loader *l, const uint64_t *samples, uint64_t count, 
 FB_API int fb_set_rank(fb_loader *l, int rank, int world_size, struct fb_error *e);
 FB_API void fb_get_rank(const fb_loader *l, int *rank, int *world_size);
 
-/* The state after the last batch returned, as JSON of less than 1 KB; and back. Loading refuses a state of another data set or seed. */
+/* The state after the last batch returned, as JSON of less than 1 KB; and back. Loading refuses, with FB_E_STATE and everything that differs in
+ * the cause, a state of other data, another selection, seed or kind of order, of an unknown version, or changed since it was saved.
+ * fb_force_state loads such a state all the same and logs (level 1) what that means; what is no state at all it still refuses. */
 FB_API int fb_save_state(const fb_loader *l, char *out, size_t out_size);
 FB_API int fb_load_state(fb_loader *l, const char *json, struct fb_error *e);
+FB_API int fb_force_state(fb_loader *l, const char *json, struct fb_error *e);
+
+/* Leaves batches out: the next `batches` of the epoch that is running, or of the one that the next fb_start_epoch will start; or batches
+ * first .. last - 1 of that epoch, counted from its beginning in global batches, as far as they are still to come. Never beyond the end of
+ * the epoch. The samples of what is left out are not read; everything after it is what it would have been. The state knows: a run continued
+ * from it leaves out the same. Call it on every rank alike. Up to 8 separate ranges still to come in an epoch.
+ * fb_skip returns how many batches it leaves out. FB_E_USAGE: too many ranges, first > last; FB_E_UNSUPPORTED: with takes_order. */
+FB_API int64_t fb_skip(fb_loader *l, uint64_t batches, struct fb_error *e);
+FB_API int fb_skip_range(fb_loader *l, uint64_t first, uint64_t last, struct fb_error *e);
 
 /* What the loader has done since it was opened, as JSON (see docs/statistics.md). Returns the length wanted. Any thread. */
 FB_API int fb_get_stats(const fb_loader *l, char *out, size_t out_size);

@@ -77,7 +77,7 @@ struct slot {
     uint64_t end;        /* position that the state says after this batch */
     uint32_t count;      /* places used */
     struct fb_array array[FB_MAX_FIELDS];
-    char state_json[256];
+    char state_json[1024];
 
     _Atomic uint32_t remaining; /* loads not finished; the one that brings it to 0 publishes (acquire-release: it sees all places) */
     _Atomic int refs;           /* of the consumer */

@@ -154,9 +154,9 @@ uint64_t fb_batch_count(const fb_loader *l)
     if (f->pid != getpid() || feed_resolve(f, NULL) < 0 || f->takes_order)
         return 0;
     pthread_mutex_lock(&f->lock);
-    uint64_t start = f->must_continue ? f->at.position : f->is_live ? f->live.start : 0;
+    struct run r = f->is_live && !f->must_continue ? f->live : feed_wanted_run(f, FB_NEXT_EPOCH);
+    uint64_t left = ranks_batches_left(&f->layout, &r.skips, r.start);
     pthread_mutex_unlock(&f->lock);
-    uint64_t left = ranks_batch_count(&f->layout, start);
     return left ? left : ranks_batch_count(&f->layout, 0); /* nothing left of that epoch: the next one is meant */
 }
 
@@ -245,17 +245,33 @@ int fb_save_state(const fb_loader *l, char *out, size_t out_size)
 {
     struct feed *f = feed_of(l);
     pthread_mutex_lock(&f->lock);
-    struct state s = f->at;
+    struct state s = feed_state_at(f, f->at.epoch, f->at.position, &f->at.skips);
     pthread_mutex_unlock(&f->lock);
-    s.seed = f->seed;
-    s.fingerprint = f->subset.fingerprint;
     return state_write(&s, out, out_size);
 }
 
 int fb_load_state(fb_loader *l, const char *json, struct fb_error *e)
 {
     struct fb_error unused = {0};
-    return feed_load_state(feed_of(l), json, e ? e : &unused);
+    return feed_load_state(feed_of(l), json, false, e ? e : &unused);
+}
+
+int fb_force_state(fb_loader *l, const char *json, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    return feed_load_state(feed_of(l), json, true, e ? e : &unused);
+}
+
+int64_t fb_skip(fb_loader *l, uint64_t batches, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    return feed_skip(feed_of(l), batches, e ? e : &unused);
+}
+
+int fb_skip_range(fb_loader *l, uint64_t first, uint64_t last, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    return feed_skip_range(feed_of(l), first, last, e ? e : &unused);
 }
 
 int fb_get_stats(const fb_loader *l, char *out, size_t out_size)

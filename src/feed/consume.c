@@ -1,4 +1,4 @@
-/* The consumer's side: epochs, batches, releases, state. */
+/* The consumer's side: epochs, batches, releases. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,28 +77,32 @@ static void unhold(struct feed *f, struct slot *s)
 
 /* ---- epochs ---- */
 
-static struct run run_of(const struct feed *f, uint64_t epoch, uint64_t start)
+struct run feed_run_from(const struct feed *f, uint64_t epoch, uint64_t start, const struct skips *skips)
 {
-    return (struct run){epoch, start, f->takes_order ? UINT64_MAX : ranks_batch_count(&f->layout, start)};
+    return (struct run){epoch, start, f->takes_order ? UINT64_MAX : ranks_batches_left(&f->layout, skips, start), *skips};
+}
+
+static struct run whole_run(const struct feed *f, uint64_t epoch)
+{
+    return feed_run_from(f, epoch, 0, &(struct skips){0});
 }
 
 /* Which epoch, and from where; a loaded state at the end of its epoch means the next one. */
-static struct run wanted_run(struct feed *f, int64_t epoch)
+struct run feed_wanted_run(struct feed *f, int64_t epoch)
 {
-    if (epoch >= 0)
-        return run_of(f, (uint64_t)epoch, f->must_continue && f->at.epoch == (uint64_t)epoch ? f->at.position : 0);
-    if (f->must_continue) {
-        struct run r = run_of(f, f->at.epoch, f->at.position);
-        return r.batches ? r : run_of(f, f->at.epoch + 1, 0);
+    bool is_named = epoch >= 0;
+    if (f->must_continue && (!is_named || f->at.epoch == (uint64_t)epoch)) {
+        struct run r = feed_run_from(f, f->at.epoch, f->at.position, &f->at.skips);
+        return r.batches || is_named ? r : whole_run(f, f->at.epoch + 1);
     }
-    return run_of(f, f->has_run ? f->live.epoch + 1 : 0, 0);
+    return whole_run(f, is_named ? (uint64_t)epoch : f->has_run ? f->live.epoch + 1 : 0);
 }
 
 /* Is what the planner has prepared what is wanted? Then nothing is thrown away. */
 static bool is_prepared(const struct feed *f, const struct run *r)
 {
     bool is_at_end = !f->takes_order && f->has_run && f->live_next == f->live.batches;
-    return f->has_plan && is_at_end && r->start == 0 && r->epoch == f->live.epoch + 1;
+    return f->has_plan && is_at_end && r->start == 0 && r->skips.count == 0 && r->epoch == f->live.epoch + 1;
 }
 
 static int start_planner(struct feed *f, struct fb_error *e)
@@ -118,7 +122,7 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
     FB_TRY(ship_start(f, e));
     FB_TRY(start_planner(f, e));
     pthread_mutex_lock(&f->lock);
-    struct run r = wanted_run(f, epoch);
+    struct run r = feed_wanted_run(f, epoch);
     if (f->takes_order)
         given_restart(f);
     if (!is_prepared(f, &r))
@@ -127,7 +131,7 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
     f->live_next = 0;
     f->is_live = f->has_run = true;
     f->must_continue = false;
-    f->at = (struct state){f->seed, r.epoch, r.start, f->subset.fingerprint};
+    f->at = feed_state_at(f, r.epoch, r.start, &r.skips);
     f->epoch_redraws = 0;
     error_clear(&f->epoch_error);
     f->last_return_ns = clock_now_ns();
@@ -176,7 +180,7 @@ static int wait_for_head(struct feed *f, struct fb_error *e)
     return rc;
 }
 
-static void end_epoch(struct feed *f)
+void feed_end_epoch(struct feed *f)
 {
     f->is_live = false;
     atomic_store_explicit(&f->is_consuming, false, memory_order_relaxed);
@@ -245,7 +249,7 @@ static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
         return error_set(e, FB_E_STATE, "feed", "no epoch is running; start one first");
     }
     if (f->live_next == f->live.batches) {
-        end_epoch(f);
+        feed_end_epoch(f);
         return 0;
     }
     if (f->takes_order && !given_has_batch(f, &f->live, f->live_next))
@@ -258,7 +262,7 @@ static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
         rc = error_set_errno(e, "feed", ENOMEM, "keep a batch");
     if (rc < 0) {
         feed_recycle(f, s);
-        end_epoch(f);
+        feed_end_epoch(f);
         return rc;
     }
     ship_taken(f, s);
@@ -317,36 +321,4 @@ void feed_release(struct slot *s)
         pthread_mutex_unlock(&f->lock);
     }
     feed_unref(f);
-}
-
-/* ---- state ---- */
-
-int feed_load_state(struct feed *f, const char *json, struct fb_error *e)
-{
-    struct state s;
-    FB_TRY(check_usable(f, e));
-    FB_TRY(feed_resolve(f, e));
-    FB_TRY(state_read(&s, json, e));
-    if (s.fingerprint != f->subset.fingerprint) {
-        error_set(e, FB_E_STATE, "order", "the state belongs to another data set (fingerprint %016llx, this one has %016llx)",
-                  (unsigned long long)s.fingerprint, (unsigned long long)f->subset.fingerprint);
-        error_remedy(e, "open the same files with the same labels and selection; moving or packing them is fine");
-        return FB_E_STATE;
-    }
-    if (s.seed != f->seed) {
-        error_set(e, FB_E_STATE, "order", "the state was made with seed %llu, this loader has seed %llu", (unsigned long long)s.seed,
-                  (unsigned long long)f->seed);
-        error_remedy(e, "open the loader with seed=%llu", (unsigned long long)s.seed);
-        return FB_E_STATE;
-    }
-    if (s.position > f->layout.count && !f->takes_order)
-        return error_set(e, FB_E_STATE, "order", "the state's position %llu lies beyond the %llu samples of an epoch",
-                         (unsigned long long)s.position, (unsigned long long)f->layout.count);
-    pthread_mutex_lock(&f->lock);
-    f->at = s;
-    f->must_continue = true;
-    end_epoch(f);
-    error_clear(&f->epoch_error);
-    pthread_mutex_unlock(&f->lock);
-    return 0;
 }

@@ -66,6 +66,7 @@ struct load {
 /* A stretch of batches: an epoch from `start` on. */
 struct run {
     uint64_t epoch, start, batches;
+    struct skips skips; /* positions left out */
 };
 
 struct bad_sample {
@@ -85,6 +86,7 @@ struct feed {
     void *ctx;
     struct dataset dataset;
     struct subset subset;
+    struct origin origin;
     struct alias_table *weights;
     struct labels labels;
     struct chain chain;
@@ -99,9 +101,9 @@ struct feed {
     struct io *io;
     struct budget *budget;
     struct learnt *learnt; /* NULL: nothing is kept */
+    struct ship ship;      /* to a device */
     uint64_t opened_ns;
 
-    struct ship ship;      /* to a device */
     /* set by feed_resolve, before the first epoch; constant afterwards */
     bool is_resolved;
     int rank, world; /* -1: from the environment */
@@ -207,11 +209,25 @@ int passage_run(struct worker *w, struct feed *f, struct load *l, const uint8_t 
 int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e);
 int feed_next(struct feed *f, struct slot **out, struct fb_error *e);
 void feed_release(struct slot *s);
-int feed_load_state(struct feed *f, const char *json, struct fb_error *e);
+/* Under f->lock: which epoch FB_NEXT_EPOCH or `epoch` would start, and from where. */
+struct run feed_wanted_run(struct feed *f, int64_t epoch);
+struct run feed_run_from(const struct feed *f, uint64_t epoch, uint64_t start, const struct skips *skips);
+/* Under f->lock: the live epoch is over. */
+void feed_end_epoch(struct feed *f);
 /* Under f->lock: forgets what is planned; the planner starts over at `r`. */
 void feed_replan(struct feed *f, const struct run *r);
 /* Under f->lock: a slot of ours is free again. */
 void feed_recycle(struct feed *f, struct slot *s);
+
+/* resume.c: where the run goes on. */
+/* A state of this loader's, at `position` of `epoch`. */
+struct state feed_state_at(const struct feed *f, uint64_t epoch, uint64_t position, const struct skips *skips);
+/* force: a state that does not fit is loaded all the same, and what that means is logged. */
+int feed_load_state(struct feed *f, const char *json, bool force, struct fb_error *e);
+/* Leaves out the next `batches` of the epoch; returns how many there were. */
+int64_t feed_skip(struct feed *f, uint64_t batches, struct fb_error *e);
+/* Leaves out batches first .. last - 1 of the epoch, as far as they are still to come. */
+int feed_skip_range(struct feed *f, uint64_t first, uint64_t last, struct fb_error *e);
 
 /* order_given.c: epochs whose samples the caller gives. */
 int given_push(struct feed *f, const uint64_t *samples, uint64_t count, bool is_last, struct fb_error *e);

@@ -104,6 +104,13 @@ static int balance_weights(struct feed *f, struct fb_error *e)
     return rc;
 }
 
+static enum order_kind order_kind_of(const fb_options *o)
+{
+    if (o->takes_order)
+        return ORDER_GIVEN;
+    return o->weights || o->is_balanced ? ORDER_WEIGHTED : o->shuffle ? ORDER_SHUFFLED : ORDER_PLAIN;
+}
+
 static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     struct subset_request r = {
@@ -118,6 +125,7 @@ static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *
         .split_share = o->split_share,
     };
     FB_TRY(subset_choose(&f->subset, f->dataset.catalog, &r, e));
+    FB_TRY(origin_find(&f->origin, f->dataset.catalog, &f->subset, order_kind_of(o), e));
     FB_TRY(labels_open(&f->labels, f->dataset.catalog, &f->subset, o, e));
     if (o->is_balanced)
         return balance_weights(f, e);
@@ -162,9 +170,9 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
     pthread_mutex_init(&f->bad_lock, NULL);
     thread_cond_init(&f->planner_wakes);
     thread_cond_init(&f->consumer_wakes);
+    thread_cond_init(&f->ship.wakes);
     error_clear(&f->epoch_error);
     if ((o->rank < 0) != (o->world_size < 0))
-    thread_cond_init(&f->ship.wakes);
         return refuse(e, "rank and world_size belong together", "give both or neither");
     return 0;
 }
@@ -306,9 +314,9 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
     FB_TRY(io_open(&f->io, o->io, IO_DEPTH, &f->log, e));
     FB_TRY(open_chain(f, o, e));
+    FB_TRY(ship_open(f, o->device, o->pin_memory != 0, e));
     return check_batch_fits(f, e);
 }
-    FB_TRY(ship_open(f, o->device, o->pin_memory != 0, e));
 
 int feed_open(const fb_options *o, struct feed **out, struct fb_error *e)
 {
@@ -347,9 +355,9 @@ void feed_unref(struct feed *f)
         free_slots(f);
         reads_trim(&f->reads);
     }
+    ship_close(f);
     feed_free_bad(f);
     free(f->held_slots);
-    ship_close(f);
     free(f->given);
     chain_close(&f->chain);
     labels_close(&f->labels);
@@ -358,9 +366,9 @@ void feed_unref(struct feed *f)
     dataset_close(&f->dataset);
     pthread_cond_destroy(&f->planner_wakes);
     pthread_cond_destroy(&f->consumer_wakes);
+    pthread_cond_destroy(&f->ship.wakes);
     pthread_mutex_destroy(&f->lock);
     pthread_mutex_destroy(&f->bad_lock);
-    pthread_cond_destroy(&f->ship.wakes);
     free(f);
 }
 
@@ -389,10 +397,10 @@ void feed_close(struct feed *f)
         is_stuck = true;
     if (f->io && !is_stuck && f->io->ops->close(f->io, io_ends_ns) > 0) /* planner and workers use it: only when they are gone */
         is_stuck = true;
-    struct load *ready = f->has_joined ? crew_leave(f) : NULL;
-    if (is_stuck)
     if (!is_stuck && !ship_stop(f, ship_ends_ns))
         is_stuck = true;
+    struct load *ready = f->has_joined ? crew_leave(f) : NULL;
+    if (is_stuck)
         return; /* someone may still write to it: left behind for ever */
     drop_ready(f, ready);
     pthread_mutex_lock(&f->lock);

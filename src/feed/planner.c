@@ -111,7 +111,7 @@ static bool wants_batch(struct feed *f)
     if (f->takes_order)
         return f->ahead < f->look_ahead && given_has_batch(f, &f->planned, f->planned_next);
     if (f->planned_next == f->planned.batches) { /* on to the next epoch, on the guess that it will be wanted */
-        f->planned = (struct run){f->planned.epoch + 1, 0, ranks_batch_count(&f->layout, 0)};
+        f->planned = (struct run){.epoch = f->planned.epoch + 1, .batches = ranks_batch_count(&f->layout, 0)};
         f->planned_next = 0;
     }
     return f->ahead < f->look_ahead;
@@ -238,16 +238,16 @@ static const struct order *order_of(struct plan_state *p, uint64_t epoch)
 static void fill_slot(struct plan_state *p, struct slot *s, const struct run *run, uint64_t batch)
 {
     struct feed *f = p->f;
-    struct batch_span span = ranks_batch(&p->layout, run->start, batch);
+    struct batch_span span = ranks_batch_left(&p->layout, &run->skips, run->start, batch);
     s->epoch = run->epoch;
     s->batch = batch;
-    s->first = span.first;
+    s->first = skips_position(&run->skips, span.first);
     s->end = span.end;
     s->redraws = 0;
     free(s->error);
     s->error = NULL;
     slot_prepare(s, (uint32_t)span.count);
-    struct state after = {f->seed, s->epoch, s->end, f->subset.fingerprint};
+    struct state after = feed_state_at(f, s->epoch, s->end, &run->skips);
     state_write(&after, s->state_json, sizeof(s->state_json));
     atomic_store_explicit(&s->remaining, s->count, memory_order_relaxed);
 
@@ -255,7 +255,7 @@ static void fill_slot(struct plan_state *p, struct slot *s, const struct run *ru
     struct load *loads = s->loads, **tail = &p->todo;
     for (uint32_t i = 0; i < s->count; i++) {
         struct load *l = &loads[i];
-        load_init(l, s, i, span.first + i);
+        load_init(l, s, i, skips_position(&run->skips, span.first + i));
         s->place[i].is_repeat = i >= span.count - span.repeats;
         load_aim(f, l, p->given ? p->given[i] : order_at(o, l->position));
         *tail = l;

@@ -53,6 +53,28 @@ struct batch_span ranks_batch(const struct rank_layout *l, uint64_t start, uint6
     };
 }
 
+/* What is left of the epoch, as if nothing else had ever been. */
+static struct rank_layout without(const struct rank_layout *l, const struct skips *s)
+{
+    struct rank_layout left = *l;
+    left.count -= skips_total(s);
+    return left;
+}
+
+uint64_t ranks_batches_left(const struct rank_layout *l, const struct skips *s, uint64_t start)
+{
+    struct rank_layout left = without(l, s);
+    return ranks_batch_count(&left, skips_index(s, start));
+}
+
+struct batch_span ranks_batch_left(const struct rank_layout *l, const struct skips *s, uint64_t start, uint64_t g)
+{
+    struct rank_layout left = without(l, s);
+    struct batch_span span = ranks_batch(&left, skips_index(s, start), g);
+    span.end = skips_position(s, span.end);
+    return span;
+}
+
 uint64_t ranks_largest(const struct rank_layout *l)
 {
     uint64_t size = l->count < l->global_batch ? l->count : l->global_batch;

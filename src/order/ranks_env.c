@@ -115,11 +115,28 @@ static int check_local_rank(getter *get, const struct claim *c, struct fb_error 
     return FB_E_USAGE;
 }
 
+/* Under torchrun and in a worker of Ray the other variables are about whoever started those. */
+static bool is_inside(getter *get)
+{
+    return value_of(get, "TORCHELASTIC_RUN_ID") || value_of(get, "RAY_RAYLET_PID");
+}
+
+/* A worker of Ray without a rank: what is there was inherited from the raylet, so every worker of a machine would be the same rank. */
+static int check_ray(getter *get, const struct claim *c, struct fb_error *e)
+{
+    if (!value_of(get, "RAY_RAYLET_PID") || !c->by || c->by == &sources[0] || c->world == 1)
+        return 0;
+    error_set(e, FB_E_USAGE, "order", "this is a worker of Ray, and %s=%d, %s=%d are its raylet's: every worker here would read the same data",
+              c->by->rank_name, c->rank, c->by->world_name, c->world);
+    error_remedy(e, "pass rank= and world_size= from ray.train.get_context()");
+    return FB_E_USAGE;
+}
+
 int ranks_from_environment(const char *(*get)(const char *name), int *rank, int *world, struct fb_error *e)
 {
     struct claim best = {.by = NULL, .rank = 0, .world = 1};
-    bool is_torchrun = value_of(get, "TORCHELASTIC_RUN_ID") && value_of(get, "RANK");
-    for (int i = 0; i < (is_torchrun ? 1 : SOURCE_COUNT); i++) {
+    bool is_settled = is_inside(get) && value_of(get, "RANK");
+    for (int i = 0; i < (is_settled ? 1 : SOURCE_COUNT); i++) {
         struct claim c;
         FB_TRY(ask(&sources[i], get, &c, e));
         if (!c.by || (best.by && says_nothing(&c)))
@@ -129,6 +146,7 @@ int ranks_from_environment(const char *(*get)(const char *name), int *rank, int 
         if (!best.by)
             best = c;
     }
+    FB_TRY(check_ray(get, &best, e));
     FB_TRY(check_local_rank(get, &best, e));
     *rank = best.rank;
     *world = best.world;

@@ -2,23 +2,72 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/text.h"
 
-enum { VERSION = 1, MAX_TEXT = 4096 };
+enum { VERSION = 2, VERSION_WITHOUT_ORIGIN = 1, MAX_TEXT = 4096 };
 
-/* A seed above INT64_MAX is written as a string of digits: many JSON readers have no larger integers. */
-int state_write(const struct state *s, char *out, size_t out_size)
+/* ---- writing ---- */
+
+/* Written for every batch: no memory of its own. The largest state has 660 bytes. */
+struct line {
+    char text[STATE_MOST_BYTES];
+    size_t length;
+};
+
+static void put(struct line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(struct line *l, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(l->text + l->length, sizeof(l->text) - l->length, format, ap);
+    va_end(ap);
+    l->length += n > 0 && (size_t)n < sizeof(l->text) - l->length ? (size_t)n : 0;
+}
+
+static void put_skips(struct line *l, const struct skips *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        put(l, "%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : ",\"skip\":[", s->range[i].first, s->range[i].last);
+    if (s->count)
+        put(l, "]");
+}
+
+/* All but the check. A seed above INT64_MAX is written as a string of digits: many JSON readers have no larger integers. */
+static void put_body(struct line *l, const struct state *s)
 {
     const char *quote = s->seed > INT64_MAX ? "\"" : "";
-    return snprintf(out, out_size,
-                    "{\"version\":%d,\"seed\":%s%" PRIu64 "%s,\"epoch\":%" PRIu64 ",\"position\":%" PRIu64
-                    ",\"fingerprint\":\"%016" PRIx64 "\"}",
-                    VERSION, quote, s->seed, quote, s->epoch, s->position, s->fingerprint);
+    const struct origin *o = &s->origin;
+    put(l, "{\"version\":%d,\"seed\":%s%" PRIu64 "%s,\"epoch\":%" PRIu64 ",\"position\":%" PRIu64, VERSION, quote, s->seed, quote, s->epoch,
+        s->position);
+    put(l, ",\"fingerprint\":\"%016" PRIx64 "\",\"samples\":%" PRIu64 ",\"data\":\"%016" PRIx64 "\",\"data_samples\":%" PRIu64, o->fingerprint,
+        o->samples, o->data_fingerprint, o->data_samples);
+    put(l, ",\"keys\":\"%016" PRIx64 "\",\"labels\":\"%016" PRIx64 "\",\"order\":\"%s\"", o->keys, o->labels, order_kind_name(o->order));
+    put_skips(l, &s->skips);
 }
+
+static uint64_t check_of(const struct state *s)
+{
+    struct line l = {.length = 0};
+    put_body(&l, s);
+    return checksum_of(l.text, l.length);
+}
+
+int state_write(const struct state *s, char *out, size_t out_size)
+{
+    struct line l = {.length = 0};
+    put_body(&l, s);
+    put(&l, ",\"check\":\"%016" PRIx64 "\"}", checksum_of(l.text, l.length));
+    return snprintf(out, out_size, "%s", l.text);
+}
+
+/* ---- reading ---- */
 
 static int refuse(struct fb_error *e, const char *field, const char *what)
 {
@@ -27,9 +76,8 @@ static int refuse(struct fb_error *e, const char *field, const char *what)
     return FB_E_STATE;
 }
 
-static int read_number(const json_t *root, const char *field, uint64_t *out, struct fb_error *e)
+static int take_number(const json_t *v, const char *field, uint64_t *out, struct fb_error *e)
 {
-    const json_t *v = json_object_get(root, field);
     if (!v)
         return refuse(e, field, "is missing");
     if (!json_is_integer(v))
@@ -38,6 +86,11 @@ static int read_number(const json_t *root, const char *field, uint64_t *out, str
         return refuse(e, field, "is negative");
     *out = (uint64_t)json_integer_value(v);
     return 0;
+}
+
+static int read_number(const json_t *root, const char *field, uint64_t *out, struct fb_error *e)
+{
+    return take_number(json_object_get(root, field), field, out, e);
 }
 
 /* Digits of base 10 or 16 and nothing else. */
@@ -55,50 +108,106 @@ static bool parse_digits(const char *text, int base, uint64_t *out)
     return true;
 }
 
+/* Without bytes that C would not see. */
+static bool is_text(const json_t *v)
+{
+    return json_is_string(v) && json_string_length(v) > 0 && strlen(json_string_value(v)) == json_string_length(v);
+}
+
 static int read_seed(const json_t *root, uint64_t *out, struct fb_error *e)
 {
     const json_t *v = json_object_get(root, "seed");
     if (!json_is_string(v))
         return read_number(root, "seed", out, e);
-    if (json_string_length(v) == 0 || strlen(json_string_value(v)) != json_string_length(v) || !parse_digits(json_string_value(v), 10, out))
+    if (!is_text(v) || !parse_digits(json_string_value(v), 10, out))
         return refuse(e, "seed", "is not a whole number");
     return 0;
 }
 
-static int read_fingerprint(const json_t *root, uint64_t *out, struct fb_error *e)
+static int read_digest(const json_t *root, const char *field, uint64_t *out, struct fb_error *e)
 {
-    const json_t *v = json_object_get(root, "fingerprint");
+    const json_t *v = json_object_get(root, field);
     if (!v)
-        return refuse(e, "fingerprint", "is missing");
-    if (!json_is_string(v) || json_string_length(v) != 16 || strlen(json_string_value(v)) != 16 ||
-        !parse_digits(json_string_value(v), 16, out))
-        return refuse(e, "fingerprint", "is not a string of 16 hex digits");
+        return refuse(e, field, "is missing");
+    if (!is_text(v) || json_string_length(v) != 16 || !parse_digits(json_string_value(v), 16, out))
+        return refuse(e, field, "is not a string of 16 hex digits");
     return 0;
 }
 
-static int check_version(const json_t *root, struct fb_error *e)
+static int read_order(const json_t *root, enum order_kind *out, struct fb_error *e)
 {
-    uint64_t version;
-    FB_TRY(read_number(root, "version", &version, e));
-    if (version == VERSION)
-        return 0;
-    error_set(e, FB_E_STATE, "order", "the state has version %" PRIu64 ", this fullbore knows version %d", version, VERSION);
-    error_remedy(e, "use the fullbore that saved it, or a newer one");
-    return FB_E_STATE;
+    const json_t *v = json_object_get(root, "order");
+    if (!v)
+        return refuse(e, "order", "is missing");
+    *out = is_text(v) ? order_kind_named(json_string_value(v)) : ORDER_KINDS;
+    return *out == ORDER_KINDS ? refuse(e, "order", "is none of plain, shuffled, weighted, given") : 0;
 }
 
-static int read_fields(struct state *s, const json_t *root, struct fb_error *e)
+static int read_skips(const json_t *root, struct skips *s, struct fb_error *e)
 {
-    if (!json_is_object(root))
-        return refuse(e, "JSON", "is not an object");
-    FB_TRY(check_version(root, e));
+    const json_t *list = json_object_get(root, "skip");
+    if (!list)
+        return 0;
+    if (!json_is_array(list) || json_array_size(list) > SKIPS_MOST)
+        return refuse(e, "skip", "is not a list of at most 8 ranges");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *range = json_array_get(list, i);
+        if (!json_is_array(range) || json_array_size(range) != 2)
+            return refuse(e, "skip", "has something that is not a pair of positions");
+        FB_TRY(take_number(json_array_get(range, 0), "skip", &s->range[i].first, e));
+        FB_TRY(take_number(json_array_get(range, 1), "skip", &s->range[i].last, e));
+        s->count++;
+    }
+    return skips_are_sound(s, INT64_MAX) ? 0 : refuse(e, "skip", "is not sorted, or its ranges meet");
+}
+
+static int read_origin(struct state *s, const json_t *root, struct fb_error *e)
+{
+    struct origin *o = &s->origin;
+    FB_TRY(read_number(root, "samples", &o->samples, e));
+    FB_TRY(read_digest(root, "data", &o->data_fingerprint, e));
+    FB_TRY(read_number(root, "data_samples", &o->data_samples, e));
+    FB_TRY(read_digest(root, "keys", &o->keys, e));
+    FB_TRY(read_digest(root, "labels", &o->labels, e));
+    FB_TRY(read_order(root, &o->order, e));
+    return read_skips(root, &s->skips, e);
+}
+
+/* What every version has. */
+static int read_basics(struct state *s, const json_t *root, struct fb_error *e)
+{
     FB_TRY(read_seed(root, &s->seed, e));
     FB_TRY(read_number(root, "epoch", &s->epoch, e));
     FB_TRY(read_number(root, "position", &s->position, e));
-    return read_fingerprint(root, &s->fingerprint, e);
+    return read_digest(root, "fingerprint", &s->origin.fingerprint, e);
 }
 
-int state_read(struct state *s, const char *json, struct fb_error *e)
+static int read_unknown(struct state *s, const json_t *root, uint64_t version, uint32_t *faults, struct fb_error *e)
+{
+    *faults = STATE_OTHER_VERSION;
+    return read_basics(s, root, NULL) == 0 ? 0 : state_refuse(STATE_OTHER_VERSION, s, version, s, e);
+}
+
+static int read_fields(struct state *s, const json_t *root, uint64_t *version, uint32_t *faults, struct fb_error *e)
+{
+    uint64_t check;
+    if (!json_is_object(root))
+        return refuse(e, "JSON", "is not an object");
+    FB_TRY(read_number(root, "version", version, e));
+    if (*version != VERSION && *version != VERSION_WITHOUT_ORIGIN)
+        return read_unknown(s, root, *version, faults, e);
+    FB_TRY(read_basics(s, root, e));
+    if (*version == VERSION_WITHOUT_ORIGIN) {
+        *faults = json_object_get(root, "check") ? STATE_CHANGED : 0; /* version 1 had none: this was one of version 2 */
+        return 0;
+    }
+    FB_TRY(read_origin(s, root, e));
+    FB_TRY(read_digest(root, "check", &check, e));
+    *faults = check == check_of(s) ? 0 : STATE_CHANGED;
+    return 0;
+}
+
+int state_read(struct state *s, const char *json, uint64_t *version, uint32_t *faults, struct fb_error *e)
 {
     struct state read = {0};
     size_t length = strnlen(json, MAX_TEXT + 1);
@@ -113,7 +222,7 @@ int state_read(struct state *s, const char *json, struct fb_error *e)
         error_remedy(e, "pass what state_dict() gave, unchanged");
         return FB_E_STATE;
     }
-    int rc = read_fields(&read, root, e);
+    int rc = read_fields(&read, root, version, faults, e);
     json_decref(root);
     if (rc == 0)
         *s = read;

@@ -94,6 +94,21 @@ static void torchrun_inside_another_launcher_is_believed(void **state)
     expect_refusal("TORCHELASTIC_RUN_ID=7 RANK=13", "RANK WORLD_SIZE");
 }
 
+static void a_worker_of_ray_believes_ray_and_not_the_launcher_of_its_raylet(void **state)
+{
+    (void)state;
+    expect("RAY_RAYLET_PID=77 RAY_JOB_ID=01000000 RANK=5 WORLD_SIZE=16 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 NODE_RANK=1", 5, 16);
+    expect("SLURM_PROCID=1 SLURM_NTASKS=4 RAY_RAYLET_PID=77 RANK=5 WORLD_SIZE=16 LOCAL_RANK=1", 5, 16);
+    expect("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 RAY_RAYLET_PID=77 RANK=5 WORLD_SIZE=16", 5, 16);
+    expect("RAY_RAYLET_PID=77 RAY_JOB_ID=01000000", 0, 1);                /* a task by itself */
+    expect("RAY_RAYLET_PID=77 SLURM_PROCID=0 SLURM_NTASKS=1", 0, 1);
+    expect_refusal("RAY_RAYLET_PID=77 SLURM_PROCID=1 SLURM_NTASKS=4", "Ray SLURM_PROCID=1 SLURM_NTASKS=4");
+    expect_refusal("RAY_RAYLET_PID=77 PMI_RANK=0 PMI_SIZE=2", "Ray PMI_RANK=0 PMI_SIZE=2");
+    expect_refusal("RAY_RAYLET_PID=77 LOCAL_RANK=1", "LOCAL_RANK=1");
+    expect_refusal("RAY_RAYLET_PID=77 RANK=1", "RANK WORLD_SIZE");
+    expect_refusal("RAY_RAYLET_PID=77 RANK=4 WORLD_SIZE=4", "RANK=4 WORLD_SIZE=4");
+}
+
 static void a_slurm_job_of_one_task_is_alone_or_leaves_the_say_to_others(void **state)
 {
     (void)state;
@@ -161,6 +176,7 @@ int main(void)
         cmocka_unit_test(each_launcher_is_understood),
         cmocka_unit_test(launchers_that_agree_are_fine),
         cmocka_unit_test(torchrun_inside_another_launcher_is_believed),
+        cmocka_unit_test(a_worker_of_ray_believes_ray_and_not_the_launcher_of_its_raylet),
         cmocka_unit_test(a_slurm_job_of_one_task_is_alone_or_leaves_the_say_to_others),
         cmocka_unit_test(a_batch_script_of_several_tasks_is_rank_0_as_its_variables_say),
         cmocka_unit_test(half_of_a_pair_is_refused),
