@@ -1,0 +1,569 @@
+#include "cache/cache.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/rng.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "cache/cache_own.h"
+
+enum { OTHERS_TRIES = 40, OTHERS_NAP_NS = 5000000 }; /* how long a fetch of another process is waited for: 0.2 s */
+
+/* ---- what the parts share ---- */
+
+uint64_t cache_hash(const struct cache *c, const struct cache_unit *u)
+{
+    (void)c;
+    return rng_mix(rng_mix(checksum_of(u->path, strlen(u->path)), u->offset), u->length);
+}
+
+int cache_identify(struct cache *c, const struct cache_unit *u, bool may_block, struct cache_identity *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (c->source.identify)
+        return c->source.identify(c->source.ctx, u, may_block, out);
+    return cache_identify_file(u->dir_fd, u->path, may_block, out);
+}
+
+bool cache_same_identity(const struct cache_identity *a, const struct cache_identity *b)
+{
+    return a->length && a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+}
+
+void cache_turn_off(struct cache *c, int sys_errno, const char *doing, bool is_write)
+{
+    char why[128];
+    if (sys_errno != ENOSPC && sys_errno != EDQUOT && sys_errno != EROFS)
+        is_write = false; /* not merely full */
+    atomic_store_explicit(is_write ? &c->is_write_off : &c->is_disk_off, true, memory_order_relaxed);
+    pthread_mutex_lock(&c->lock);
+    bool was_warned = c->was_warned;
+    c->was_warned = true;
+    if (!was_warned)
+        snprintf(c->why_off, sizeof(c->why_off), "cannot %s it: %s", doing, text_errno(sys_errno, why, sizeof(why)));
+    pthread_mutex_unlock(&c->lock);
+    if (!was_warned)
+        log_line(&c->log, LOG_WARN, "the disk cache is off: %s; %s", c->why_off,
+                 is_write ? "what is in it is still used" : "everything is read from the source");
+}
+
+void cache_finish(struct cache *c, struct io_request *r)
+{
+    r->done_ns = clock_now_ns();
+    cache_count(&c->busy_ns, r->done_ns - r->submitted_ns);
+    if (r->status < 0)
+        cache_count(&c->failures, 1);
+    atomic_fetch_sub_explicit(&c->in_flight, 1, memory_order_relaxed);
+    r->done(r);
+}
+
+int cache_answer(struct io_request *r, const struct cache_unit *u, const uint8_t *data, uint64_t bytes, uint64_t object_size, int64_t mtime_ns)
+{
+    uint64_t first = r->length == IO_WHOLE ? 0 : r->offset - u->offset;
+    uint64_t left = bytes > first ? bytes - first : 0, n = r->length < left ? r->length : left;
+    r->object_size = object_size;
+    r->object_mtime_ns = mtime_ns;
+    r->got = 0;
+    if (n > r->capacity || r->capacity - n < IO_TAIL)
+        return IO_GREW;
+    memcpy(r->buffer, data + first, n);
+    r->got = n;
+    return 0;
+}
+
+static int fail(struct io_request *r, int code, const char *cause)
+{
+    r->got = 0;
+    r->status = error_set(r->error, code, "read", "%s", cause);
+    error_at(r->error, r->path, -1);
+    return r->status;
+}
+
+/* ---- hits ---- */
+
+static void unit_of(struct cache *c, const struct io_request *r, struct cache_unit *u)
+{
+    if (c->source.unit_of(c->source.ctx, r, u))
+        return;
+    *u = (struct cache_unit){r->dir_fd, r->path, r->length == IO_WHOLE ? 0 : r->offset, r->length,
+                             r->length == IO_WHOLE ? r->expected_size : r->length, CACHE_NO_INDEX};
+}
+
+static bool answer_from_ram(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id)
+{
+    pthread_mutex_lock(&c->lock);
+    struct blob *b = ram_find(&c->ram, hash);
+    bool is_same = b && cache_same_identity(&b->identity, id);
+    if (b && !is_same) {
+        ram_drop(&c->ram, hash);
+        cache_count(&c->changed, 1);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (is_same)
+        r->status = cache_answer(r, u, b->data, b->bytes, b->object_size, b->mtime_ns);
+    if (is_same && r->status == 0) {
+        cache_count(&c->ram_hits, 1);
+        cache_count(&c->ram_hit_bytes, r->got);
+    }
+    blob_drop(b);
+    return is_same;
+}
+
+/* All of a unit came from disk: into RAM with it, if there is room. */
+static void raise_to_ram(struct cache *c, const struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id)
+{
+    pthread_mutex_lock(&c->lock);
+    bool has_room = ram_has_room(&c->ram, u->size);
+    pthread_mutex_unlock(&c->lock);
+    struct blob *b = has_room && r->got == u->size ? blob_new(c->budget, u->size) : NULL;
+    if (!b)
+        return;
+    memcpy(b->data, r->buffer, b->bytes);
+    b->object_size = r->object_size;
+    b->mtime_ns = r->object_mtime_ns;
+    b->identity = *id;
+    pthread_mutex_lock(&c->lock);
+    ram_put(&c->ram, hash, b);
+    pthread_mutex_unlock(&c->lock);
+    blob_drop(b);
+}
+
+static void remove_entry(struct cache *c, const struct cache_unit *u, uint64_t hash)
+{
+    char name[DIR_NAME_BYTES];
+    dir_remove(&c->dir, c->dir.place_fd, dir_entry_name(hash, name));
+    if (c->present && u->index < c->source.count)
+        atomic_store_explicit(&c->present[u->index], 0, memory_order_relaxed);
+}
+
+static bool answer_from_disk(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash,
+                             const struct cache_identity *id, bool may_block)
+{
+    int sys_errno = 0;
+    enum entry_state s = cache_has_disk(c) ? entry_read(&c->dir, r, u, hash, id, may_block, &sys_errno) : ENTRY_NONE;
+    switch (s) {
+    case ENTRY_HIT:
+        cache_count(&c->disk_hits, 1);
+        cache_count(&c->disk_hit_bytes, r->got);
+        raise_to_ram(c, r, u, hash, id);
+        return true;
+    case ENTRY_OTHER:
+        cache_count(&c->changed, may_block);
+        break;
+    case ENTRY_DAMAGED:
+        cache_count(&c->damaged, 1);
+        remove_entry(c, u, hash);
+        break;
+    case ENTRY_FAILED:
+        cache_turn_off(c, sys_errno, "read from", false);
+        break;
+    default:
+        if (may_block && c->present && u->index < c->source.count)
+            atomic_store_explicit(&c->present[u->index], 0, memory_order_relaxed);
+    }
+    return false;
+}
+
+static bool answer(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
+                   bool may_block)
+{
+    return answer_from_ram(c, r, u, hash, id) || answer_from_disk(c, r, u, hash, id, may_block);
+}
+
+/* ---- misses ---- */
+
+static bool may_keep_on_disk(struct cache *c, const struct cache_unit *u, const struct cache_identity *id)
+{
+    return cache_has_disk(c) && !atomic_load_explicit(&c->is_write_off, memory_order_relaxed) && id->length && !id->is_young &&
+           entry_fits(&c->dir, u, id, u->size);
+}
+
+/* The claim for a unit that is missing. True: r was answered, because somebody else's fetch was over. */
+static bool claim_or_wait(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
+                          struct claim *claim)
+{
+    for (int i = 0; i < OTHERS_TRIES; i++) {
+        int rc = claim_take(&c->dir, hash, claim);
+        if (rc < 0)
+            cache_turn_off(c, -rc, "write to", true);
+        if (rc != 0)
+            return rc > 0 && answer_from_disk(c, r, u, hash, id, true); /* it may have been published just before */
+        clock_sleep_until_ns(clock_now_ns() + OTHERS_NAP_NS);
+        if (answer_from_disk(c, r, u, hash, id, true))
+            return true;
+        pthread_mutex_lock(&c->lock);
+        bool is_closing = c->is_closing;
+        pthread_mutex_unlock(&c->lock);
+        if (is_closing)
+            return false;
+    }
+    return false;
+}
+
+static void look_up(struct cache *c, struct io_request *r)
+{
+    struct cache_unit u;
+    struct cache_identity id;
+    struct claim claim = {-1};
+    unit_of(c, r, &u);
+    uint64_t hash = cache_hash(c, &u);
+    if (flight_join(c, hash, r))
+        return;
+    if (cache_identify(c, &u, true, &id) != 0 || u.size > CACHE_UNIT_MOST) {
+        flight_pass(c, r);
+        return;
+    }
+    bool is_answered = answer(c, r, &u, hash, &id, true);
+    if (!is_answered && may_keep_on_disk(c, &u, &id))
+        is_answered = claim_or_wait(c, r, &u, hash, &id, &claim);
+    if (is_answered) {
+        claim_drop(&c->dir, hash, &claim);
+        cache_finish(c, r);
+        return;
+    }
+    if (id.is_young)
+        id.length = 0;
+    flight_for_request(c, r, &u, hash, &id, claim);
+}
+
+/* ---- threads ---- */
+
+/* Under lock. */
+static bool has_store(const struct cache *c)
+{
+    return c->stores && c->storing < CACHE_STORERS_MOST;
+}
+
+/* Under lock, which is released meanwhile. */
+static void work(struct cache *c)
+{
+    if (c->asked) {
+        struct io_request *r = c->asked;
+        c->asked = r->next;
+        pthread_mutex_unlock(&c->lock);
+        look_up(c, r);
+        pthread_mutex_lock(&c->lock);
+        return;
+    }
+    struct flight *f = c->stores;
+    c->stores = f->next;
+    f->next = NULL;
+    c->storing++;
+    if (c->is_draining_over)
+        f->identity.length = 0; /* no time left: only the claim is given back */
+    pthread_mutex_unlock(&c->lock);
+    store_keep(c, f);
+    pthread_mutex_lock(&c->lock);
+    c->storing--;
+}
+
+static void *thread_main(void *arg)
+{
+    struct cache *c = arg;
+    pthread_mutex_lock(&c->lock);
+    for (;;) {
+        if (c->asked || has_store(c))
+            work(c);
+        else if (c->is_closing && !c->stores && c->flights_alive == 0)
+            break;
+        else {
+            c->idle++;
+            pthread_cond_wait(&c->wake, &c->lock);
+            c->idle--;
+        }
+        if (c->is_closing)
+            pthread_cond_broadcast(&c->wake);
+    }
+    c->alive--;
+    pthread_cond_broadcast(&c->wake);
+    pthread_cond_broadcast(&c->quiet);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+void cache_call_thread(struct cache *c)
+{
+    if (c->idle > 0) {
+        pthread_cond_signal(&c->wake);
+        return;
+    }
+    uint32_t most = c->depth < CACHE_THREADS_MOST ? c->depth : CACHE_THREADS_MOST;
+    if (c->started >= most)
+        return;
+    char name[16];
+    snprintf(name, sizeof(name), "fb-c%u", c->started);
+    if (thread_start(&c->threads[c->started], name, thread_main, c, NULL) == 0) {
+        c->started++;
+        c->alive++;
+    }
+}
+
+/* ---- the hooks ---- */
+
+static void raise_peak(struct cache *c, uint32_t now)
+{
+    uint32_t seen = atomic_load_explicit(&c->in_flight_peak, memory_order_relaxed);
+    while (now > seen &&
+           !atomic_compare_exchange_weak_explicit(&c->in_flight_peak, &seen, now, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static void cache_submit(struct io *io, struct io_request *r, bool more)
+{
+    struct cache *c = (struct cache *)io;
+    (void)more;
+    if (c->pid != getpid()) {
+        fail(r, FB_E_FORKED, "the reader belongs to the parent process");
+        r->done(r);
+        return;
+    }
+    r->submitted_ns = clock_now_ns();
+    raise_peak(c, atomic_fetch_add_explicit(&c->in_flight, 1, memory_order_relaxed) + 1);
+    r->next = NULL;
+    pthread_mutex_lock(&c->lock);
+    bool is_taken = !c->is_closing;
+    if (is_taken) {
+        if (c->asked)
+            c->asked_last->next = r;
+        else
+            c->asked = r;
+        c->asked_last = r;
+        cache_call_thread(c);
+        is_taken = c->alive > 0;
+        if (!is_taken)
+            c->asked = NULL; /* without any thread it is the only one */
+    }
+    bool is_closing = c->is_closing;
+    pthread_mutex_unlock(&c->lock);
+    if (is_taken)
+        return;
+    if (is_closing) {
+        fail(r, FB_E_STATE, "the reader was closed before this read was over");
+        cache_finish(c, r);
+    } else {
+        flight_pass(c, r);
+    }
+}
+
+static int cache_try_now(struct io *io, struct io_request *r)
+{
+    struct cache *c = (struct cache *)io;
+    if (c->pid != getpid())
+        return fail(r, FB_E_FORKED, "the reader belongs to the parent process");
+    struct cache_unit u;
+    struct cache_identity id;
+    r->submitted_ns = clock_now_ns();
+    unit_of(c, r, &u);
+    if (cache_identify(c, &u, false, &id) != 0 || !answer(c, r, &u, cache_hash(c, &u), &id, false))
+        return IO_BLOCKED;
+    r->done_ns = clock_now_ns();
+    cache_count(&c->busy_ns, r->done_ns - r->submitted_ns);
+    return r->status;
+}
+
+static uint64_t get(const _Atomic uint64_t *figure)
+{
+    return atomic_load_explicit(figure, memory_order_relaxed);
+}
+
+static void cache_io_figures(struct io *io, struct io_figures *f)
+{
+    struct cache *c = (struct cache *)io;
+    struct io_figures inner = {0};
+    c->inner->ops->figures(c->inner, &inner);
+    *f = (struct io_figures){
+        .reads = get(&c->ram_hits) + get(&c->disk_hits) + get(&c->misses) + get(&c->joined),
+        .bytes = get(&c->ram_hit_bytes) + get(&c->disk_hit_bytes) + get(&c->miss_bytes),
+        .failures = get(&c->failures),
+        .busy_ns = get(&c->busy_ns),
+        .in_flight = atomic_load_explicit(&c->in_flight, memory_order_relaxed),
+        .in_flight_peak = atomic_load_explicit(&c->in_flight_peak, memory_order_relaxed),
+        .depth = inner.depth,
+        .abandoned = inner.abandoned,
+    };
+}
+
+void cache_read_figures(struct io *io, struct cache_figures *f)
+{
+    struct cache *c = (struct cache *)io;
+    *f = (struct cache_figures){
+        .ram_hits = get(&c->ram_hits), .disk_hits = get(&c->disk_hits), .misses = get(&c->misses),
+        .ram_hit_bytes = get(&c->ram_hit_bytes), .disk_hit_bytes = get(&c->disk_hit_bytes), .miss_bytes = get(&c->miss_bytes),
+        .filled = get(&c->filled), .filled_bytes = get(&c->filled_bytes), .stored = get(&c->stored), .stored_bytes = get(&c->stored_bytes),
+        .evicted = get(&c->evicted), .evicted_bytes = get(&c->evicted_bytes), .damaged = get(&c->damaged), .changed = get(&c->changed),
+        .joined = get(&c->joined), .ram_limit = c->ram.limit, .disk_bytes = c->has_disk ? dir_used(&c->dir) : 0,
+        .disk_limit = c->has_disk ? c->dir.limit : 0, .has_disk = c->has_disk, .over = c->inner->ops->name,
+    };
+    pthread_mutex_lock(&c->lock);
+    f->ram_bytes = c->ram.bytes;
+    f->is_off = c->was_warned;
+    memcpy(f->why_off, c->why_off, sizeof(f->why_off));
+    pthread_mutex_unlock(&c->lock);
+}
+
+void cache_move(struct io *io, const struct cache_reader *r)
+{
+    struct cache *c = (struct cache *)io;
+    pthread_mutex_lock(&c->lock);
+    c->reader = *r;
+    c->has_reader = true;
+    pthread_cond_signal(&c->fill_wakes);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- opening and closing ---- */
+
+static const struct io_ops cache_ops;
+
+static void free_cache(struct cache *c)
+{
+    ram_close(&c->ram);
+    if (c->present) {
+        budget_give(c->budget, MEMORY_CACHE, c->source.count);
+        free((void *)c->present);
+    }
+    if (c->has_disk)
+        dir_close(&c->dir);
+    pthread_cond_destroy(&c->wake);
+    pthread_cond_destroy(&c->quiet);
+    pthread_cond_destroy(&c->fill_wakes);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->future_lock);
+    free(c);
+}
+
+static int prepare(struct cache *c, const struct cache_options *o, struct fb_error *e)
+{
+    if (!ram_open(&c->ram, o->ram_limit))
+        return error_set(e, FB_E_NOMEM, "cache", "no memory for the cache");
+    if (!o->dir)
+        return 0;
+    c->has_disk = true;
+    FB_TRY(dir_open(&c->dir, o->dir, o->source.name, o->disk_limit, e));
+    if (!o->source.is_known || !o->source.unit_at || o->source.count == 0 || !budget_take(c->budget, MEMORY_CACHE, o->source.count))
+        return 0;
+    c->present = calloc(o->source.count, 1);
+    if (!c->present)
+        budget_give(c->budget, MEMORY_CACHE, o->source.count);
+    return c->present ? fill_start(c, e) : 0;
+}
+
+int cache_open(struct io **out, const struct cache_options *o, struct fb_error *e)
+{
+    struct cache *c = calloc(1, sizeof(*c));
+    if (!c) {
+        o->inner->ops->close(o->inner, 0);
+        return error_set(e, FB_E_NOMEM, "cache", "no memory for the cache");
+    }
+    c->io.ops = &cache_ops;
+    c->inner = o->inner;
+    c->pid = getpid();
+    if (o->log)
+        c->log = *o->log;
+    c->budget = o->budget;
+    c->source = o->source;
+    c->depth = o->depth ? o->depth : 1;
+    c->dir.place_fd = -1;
+    uint64_t share = atomic_load_explicit(&o->budget->limit, memory_order_relaxed) / 16;
+    c->store_limit = share < CACHE_STORE_QUEUE ? share : CACHE_STORE_QUEUE;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->future_lock, NULL);
+    thread_cond_init(&c->wake);
+    thread_cond_init(&c->quiet);
+    thread_cond_init(&c->fill_wakes);
+    int rc = prepare(c, o, e);
+    if (rc < 0) {
+        c->inner->ops->close(c->inner, 0);
+        free_cache(c);
+        return rc;
+    }
+    *out = &c->io;
+    return 0;
+}
+
+static void cancel_asked(struct cache *c)
+{
+    pthread_mutex_lock(&c->lock);
+    struct io_request *asked = c->asked;
+    c->asked = NULL;
+    pthread_mutex_unlock(&c->lock);
+    while (asked) {
+        struct io_request *r = asked;
+        asked = r->next;
+        fail(r, FB_E_STATE, "the reader was closed before this read was over");
+        cache_finish(c, r);
+    }
+}
+
+/* Waits for the threads; what waits to be stored is stored as far as there is time. How many are stuck. */
+static uint32_t wait_for_threads(struct cache *c, uint64_t deadline_ns)
+{
+    pthread_mutex_lock(&c->lock);
+    pthread_cond_broadcast(&c->wake);
+    while ((c->alive > 0 || (c->has_filler && !c->is_filler_over)) && thread_cond_wait_until(&c->quiet, &c->lock, deadline_ns))
+        ;
+    c->is_draining_over = true;
+    pthread_cond_broadcast(&c->wake);
+    uint64_t last_ns = clock_now_ns() + 50000000;
+    while ((c->alive > 0 || (c->has_filler && !c->is_filler_over)) && thread_cond_wait_until(&c->quiet, &c->lock, last_ns))
+        ;
+    uint32_t stuck = c->alive + (c->has_filler && !c->is_filler_over);
+    pthread_mutex_unlock(&c->lock);
+    for (uint32_t i = 0; i < c->started; i++)
+        if (stuck)
+            pthread_detach(c->threads[i]);
+        else
+            pthread_join(c->threads[i], NULL);
+    if (c->has_filler && stuck)
+        pthread_detach(c->filler);
+    else if (c->has_filler)
+        pthread_join(c->filler, NULL);
+    return stuck;
+}
+
+/* A stuck thread may still use it, so the handle stays; reachable, because it is left on purpose. */
+static void keep_for_ever(struct cache *c)
+{
+    static _Atomic(struct cache *) kept;
+    atomic_store(&kept, c);
+}
+
+static uint32_t cache_close(struct io *io, uint64_t timeout_ns)
+{
+    struct cache *c = (struct cache *)io;
+    if (c->pid != getpid())
+        return 0;
+    uint64_t deadline_ns = clock_now_ns() + timeout_ns;
+    pthread_mutex_lock(&c->lock);
+    c->is_closing = true;
+    pthread_cond_broadcast(&c->wake);
+    pthread_cond_broadcast(&c->fill_wakes);
+    while (c->sending > 0) /* submit never blocks */
+        pthread_cond_wait(&c->quiet, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+    cancel_asked(c);
+    uint32_t left = c->inner->ops->close(c->inner, timeout_ns / 2); /* ends what is in flight */
+    pthread_mutex_lock(&c->lock);
+    c->flights_alive -= left < c->flights_alive ? left : c->flights_alive; /* these will not come back */
+    pthread_mutex_unlock(&c->lock);
+    left += wait_for_threads(c, deadline_ns);
+    if (left)
+        keep_for_ever(c);
+    else
+        free_cache(c);
+    return left;
+}
+
+static const struct io_ops cache_ops = {
+    .name = "cache",
+    .submit = cache_submit,
+    .try_now = cache_try_now,
+    .figures = cache_io_figures,
+    .close = cache_close,
+};

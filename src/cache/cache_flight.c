@@ -1,0 +1,328 @@
+/* Fetches from the source. One unit is fetched once at a time: whoever wants it meanwhile waits for the same bytes. A request that wants all
+ * of its unit is read straight into its own buffer, one that wants a part (or a fetch ahead, which nobody waits for yet) into a blob.
+ *
+ * flight_done runs on the inner back-end's thread and must not block: it copies, answers, and leaves identity, RAM and disk to the cache's
+ * own threads.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/cache_own.h"
+
+/* ---- the table; under lock ---- */
+
+static struct flight **place_of(struct cache *c, uint64_t hash)
+{
+    struct flight **p = &c->flights[hash % CACHE_FLIGHT_SLOTS];
+    while (*p && (*p)->hash != hash)
+        p = &(*p)->next;
+    return p;
+}
+
+static void list(struct cache *c, struct flight *f)
+{
+    f->next = c->flights[f->hash % CACHE_FLIGHT_SLOTS];
+    c->flights[f->hash % CACHE_FLIGHT_SLOTS] = f;
+    f->is_listed = true;
+}
+
+static struct io_request *unlist(struct cache *c, struct flight *f)
+{
+    if (f->is_listed)
+        *place_of(c, f->hash) = f->next;
+    f->is_listed = false;
+    f->next = NULL;
+    struct io_request *waiting = f->waiting;
+    f->waiting = NULL;
+    return waiting;
+}
+
+static bool join_locked(struct cache *c, uint64_t hash, struct io_request *r)
+{
+    struct flight *f = *place_of(c, hash);
+    if (!f)
+        return false;
+    r->next = f->waiting;
+    f->waiting = r;
+    cache_count(&c->joined, 1);
+    return true;
+}
+
+bool flight_join(struct cache *c, uint64_t hash, struct io_request *r)
+{
+    pthread_mutex_lock(&c->lock);
+    bool joined = join_locked(c, hash, r);
+    pthread_mutex_unlock(&c->lock);
+    return joined;
+}
+
+void flight_free(struct flight *f)
+{
+    struct cache *c = f->cache;
+    blob_drop(f->blob);
+    pthread_mutex_lock(&c->lock);
+    c->store_bytes -= f->held;
+    c->flights_alive--;
+    pthread_cond_signal(&c->fill_wakes);
+    if (c->is_closing)
+        pthread_cond_broadcast(&c->wake);
+    pthread_mutex_unlock(&c->lock);
+    free(f);
+}
+
+/* ---- over ---- */
+
+/* Memory for a copy that waits to be kept; NULL: too much waits already, or the budget is used up. */
+static struct blob *blob_to_store(struct cache *c, struct flight *f, uint64_t bytes)
+{
+    pthread_mutex_lock(&c->lock);
+    bool has_place = f->claim.fd >= 0 || ram_has_room(&c->ram, bytes);
+    bool fits = has_place && !c->is_closing && (c->store_bytes == 0 || c->store_bytes + bytes <= c->store_limit);
+    if (fits) {
+        c->store_bytes += bytes;
+        f->held += bytes;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return fits ? blob_new(c->budget, bytes) : NULL;
+}
+
+static void copy_to_store(struct cache *c, struct flight *f)
+{
+    const struct io_request *r = &f->r;
+    f->blob = blob_to_store(c, f, r->got);
+    if (f->blob)
+        memcpy(f->blob->data, r->buffer, r->got);
+}
+
+static void answer_direct(struct cache *c, struct flight *f)
+{
+    struct io_request *to = f->direct;
+    to->status = f->r.status;
+    to->got = f->r.got;
+    to->object_size = f->r.object_size;
+    to->object_mtime_ns = f->r.object_mtime_ns;
+    if (to->status == 0)
+        cache_count(&c->miss_bytes, to->got);
+    cache_finish(c, to);
+}
+
+static void answer_waiting(struct cache *c, struct flight *f, struct io_request *waiting, bool is_whole)
+{
+    while (waiting) {
+        struct io_request *w = waiting;
+        waiting = w->next;
+        if (!is_whole) {
+            flight_pass(c, w);
+            continue;
+        }
+        w->status = cache_answer(w, &f->unit, f->r.buffer, f->r.got, f->r.object_size, f->r.object_mtime_ns);
+        cache_count(&c->miss_bytes, w->status == 0 ? w->got : 0);
+        cache_finish(c, w);
+    }
+}
+
+static void hand_to_store(struct cache *c, struct flight *f)
+{
+    if (!f->blob && f->claim.fd < 0 && !f->reserved) {
+        flight_free(f);
+        return;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (c->stores)
+        c->stores_last->next = f;
+    else
+        c->stores = f;
+    c->stores_last = f;
+    cache_call_thread(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void flight_done(struct io_request *r)
+{
+    struct flight *f = r->owner;
+    struct cache *c = f->cache;
+    bool is_whole = r->status == 0 && (r->length == IO_WHOLE ? r->got == r->object_size : r->got == r->length);
+    pthread_mutex_lock(&c->lock);
+    struct io_request *waiting = unlist(c, f);
+    if (f->is_fill)
+        c->fill_in_flight--;
+    else
+        c->demand_in_flight--;
+    pthread_cond_signal(&c->fill_wakes);
+    pthread_mutex_unlock(&c->lock);
+    answer_waiting(c, f, waiting, is_whole);
+    if (!is_whole) {
+        blob_drop(f->blob);
+        f->blob = NULL;
+    } else if (f->direct && f->identity.length) {
+        copy_to_store(c, f);
+    }
+    if (f->blob) {
+        f->unit.size = f->blob->bytes = r->got;
+        f->blob->object_size = r->object_size;
+        f->blob->mtime_ns = r->object_mtime_ns;
+    }
+    if (f->is_fill && is_whole) {
+        cache_count(&c->filled, 1);
+        cache_count(&c->filled_bytes, r->got);
+    }
+    if (f->direct)
+        answer_direct(c, f);
+    f->direct = NULL;
+    hand_to_store(c, f);
+}
+
+/* ---- begin ---- */
+
+static struct flight *flight_new(struct cache *c, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id)
+{
+    struct flight *f = calloc(1, sizeof(*f));
+    if (!f)
+        return NULL;
+    f->cache = c;
+    f->claim.fd = -1;
+    f->hash = hash;
+    if (u)
+        f->unit = *u;
+    if (id)
+        f->identity = *id;
+    return f;
+}
+
+static void aim_at_request(struct flight *f, struct io_request *r)
+{
+    f->direct = r;
+    f->r = *r;
+    f->r.done = flight_done;
+    f->r.owner = f;
+}
+
+static void aim_at_blob(struct flight *f)
+{
+    const struct cache_unit *u = &f->unit;
+    f->r = (struct io_request){.dir_fd = u->dir_fd, .path = u->path, .offset = u->offset, .length = u->length, .expected_size = u->size,
+                               .buffer = f->blob->data, .capacity = f->blob->capacity, .done = flight_done, .owner = f, .error = &f->error};
+}
+
+/* Not once closing has begun: the inner back-end goes first, as soon as nobody is in here. */
+static void send(struct cache *c, struct flight *f)
+{
+    pthread_mutex_lock(&c->lock);
+    bool may = !c->is_closing;
+    c->sending += may;
+    pthread_mutex_unlock(&c->lock);
+    if (!may) {
+        f->r.got = 0;
+        f->r.status = error_set(f->r.error, FB_E_STATE, "read", "the reader was closed before this read was over");
+        flight_done(&f->r);
+        return;
+    }
+    c->inner->ops->submit(c->inner, &f->r, false);
+    pthread_mutex_lock(&c->lock);
+    c->sending--;
+    if (c->is_closing)
+        pthread_cond_broadcast(&c->quiet);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void fail_without_memory(struct cache *c, struct io_request *r)
+{
+    r->got = 0;
+    r->status = error_set(r->error, FB_E_NOMEM, "read", "no memory for a read");
+    error_at(r->error, r->path, -1);
+    cache_finish(c, r);
+}
+
+void flight_pass(struct cache *c, struct io_request *r)
+{
+    struct flight *f = flight_new(c, NULL, 0, NULL);
+    if (!f) {
+        fail_without_memory(c, r);
+        return;
+    }
+    aim_at_request(f, r);
+    cache_count(&c->misses, 1);
+    pthread_mutex_lock(&c->lock);
+    c->demand_in_flight++;
+    c->flights_alive++;
+    pthread_mutex_unlock(&c->lock);
+    send(c, f);
+}
+
+static bool wants_all(const struct io_request *r, const struct cache_unit *u)
+{
+    if (r->length == IO_WHOLE || u->length == IO_WHOLE)
+        return r->length == u->length;
+    return r->offset == u->offset && r->length == u->length;
+}
+
+void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
+                        struct claim claim)
+{
+    struct flight *f = flight_new(c, u, hash, id);
+    bool is_direct = wants_all(r, u);
+    if (f && !is_direct)
+        f->blob = blob_new(c->budget, u->size);
+    if (!f || (!is_direct && !f->blob)) {
+        claim_drop(&c->dir, hash, &claim);
+        free(f);
+        flight_pass(c, r);
+        return;
+    }
+    f->claim = claim;
+    if (is_direct)
+        aim_at_request(f, r);
+    else
+        aim_at_blob(f);
+    pthread_mutex_lock(&c->lock);
+    bool joined = join_locked(c, hash, r);
+    if (!joined) {
+        list(c, f);
+        c->demand_in_flight++;
+        if (!is_direct) {
+            r->next = NULL;
+            f->waiting = r;
+        }
+    }
+    c->flights_alive++;
+    pthread_mutex_unlock(&c->lock);
+    if (joined) {
+        claim_drop(&c->dir, hash, &f->claim);
+        flight_free(f);
+        return;
+    }
+    cache_count(&c->misses, 1);
+    send(c, f);
+}
+
+bool flight_ahead(struct cache *c, const struct flight *wanted)
+{
+    struct flight *f = flight_new(c, &wanted->unit, wanted->hash, &wanted->identity);
+    if (f)
+        f->blob = blob_new(c->budget, f->unit.size);
+    if (!f || !f->blob) {
+        free(f);
+        return false;
+    }
+    f->is_fill = true;
+    f->need_epoch = wanted->need_epoch;
+    f->need_position = wanted->need_position;
+    aim_at_blob(f);
+    pthread_mutex_lock(&c->lock);
+    bool may = !c->is_closing && !*place_of(c, f->hash);
+    if (may) {
+        list(c, f);
+        f->claim = wanted->claim;
+        f->reserved = wanted->reserved;
+        f->held = f->unit.size;
+        c->store_bytes += f->held;
+        c->fill_in_flight++;
+    }
+    c->flights_alive++;
+    pthread_mutex_unlock(&c->lock);
+    if (may)
+        send(c, f);
+    else
+        flight_free(f);
+    return may;
+}

@@ -1,0 +1,220 @@
+/* What the files of the cache share. Data flow: cache.c takes requests and answers hits; cache_flight.c fetches what is missing;
+ * cache_store.c keeps what came; cache_fill.c runs ahead; cache_ram.c, cache_entry.c, cache_claim.c, cache_dir.c and cache_evict.c are the
+ * tiers.
+ *
+ * Safety: `lock` guards the lists, the table of flights and the RAM table; nothing blocks under it. `future_lock` guards the walk over the
+ * order (fill and evict). Disk work holds neither; between processes there are only flocks, which die with their holder.
+ */
+#ifndef FB_CACHE_OWN_H
+#define FB_CACHE_OWN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "cache/cache.h"
+
+enum {
+    CACHE_THREADS_MOST = 32,
+    CACHE_STORERS_MOST = 4,          /* of them write to disk at once, so that hits are always served */
+    CACHE_FILL_DEPTH = 32,           /* fetches ahead in flight, less what the reader has */
+    CACHE_CHUNK = 64 << 10,          /* bytes under one checksum: a part of a unit is verified without the rest */
+    CACHE_UNIT_MOST = 64 << 20,      /* larger units are not kept */
+    CACHE_HEAD_MOST = 16 << 10,
+    CACHE_STORE_QUEUE = 64 << 20,    /* bytes that may wait to be stored; beyond, they are not */
+    CACHE_FLIGHT_SLOTS = 1024
+};
+
+/* A unit's bytes in memory, counted in the budget. */
+struct blob {
+    _Atomic int refs;
+    size_t bytes;         /* of the unit */
+    size_t capacity;      /* of data */
+    uint64_t object_size;
+    int64_t mtime_ns;
+    struct budget *budget;
+    struct cache_identity identity;
+    _Alignas(64) uint8_t data[];
+};
+
+/* The right to write an entry: a flock on its .part file, which dies with its holder. */
+struct claim {
+    int fd; /* -1: none */
+};
+
+/* One fetch from the source. */
+struct flight {
+    struct io_request r; /* what the inner back-end sees */
+    struct cache *cache;
+    struct cache_unit unit;
+    uint64_t hash;
+    struct cache_identity identity; /* before the read; length 0: will not be kept */
+    struct claim claim;
+    struct io_request *direct;  /* read straight into this request's buffer; NULL: into blob */
+    struct io_request *waiting; /* by next: answered when it is over */
+    struct blob *blob;          /* NULL: nothing to store */
+    bool is_fill, is_listed;
+    uint64_t need_epoch, need_position; /* fill: when it is needed */
+    uint64_t reserved;          /* bytes counted for its entry */
+    uint64_t held;              /* bytes counted in store_bytes */
+    struct fb_error error;
+    struct flight *next;
+};
+
+struct cache_dir {
+    int fd, marker_fd, usage_fd, place_fd, used_fd; /* the folder; who uses it; its count; the data set's part; who uses that */
+    uint64_t limit;
+    char *name;                          /* of the data set */
+};
+
+struct ram_slot {
+    uint64_t hash;
+    struct blob *blob;
+};
+
+struct ram {
+    struct ram_slot *slot;
+    uint64_t mask, used;
+    uint64_t bytes, limit;
+};
+
+struct cache {
+    struct io io;
+    struct io *inner;
+    pid_t pid;
+    struct log log;
+    struct budget *budget;
+    struct cache_source source;
+    uint32_t depth;
+    struct cache_dir dir;
+    bool has_disk;
+    _Atomic bool is_disk_off, is_write_off; /* relaxed: a late reader meets the error once more */
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake, quiet, fill_wakes;
+    struct io_request *asked, *asked_last; /* to be looked up */
+    struct flight *stores, *stores_last;   /* to be kept */
+    uint64_t store_bytes, store_limit;     /* of blobs on their way to be kept */
+    uint32_t storing;
+    struct flight *flights[CACHE_FLIGHT_SLOTS];
+    uint32_t demand_in_flight, fill_in_flight, flights_alive;
+    uint32_t sending; /* threads inside the inner back-end's submit */
+    struct ram ram;
+    pthread_t threads[CACHE_THREADS_MOST];
+    uint32_t started, alive, idle;
+    bool is_closing, is_draining_over, was_warned;
+    char why_off[160];
+
+    /* the future */
+    pthread_mutex_t future_lock;
+    struct cache_reader reader; /* under lock */
+    bool has_reader;
+    uint64_t far_step, far_epoch, far_position; /* under future_lock: the walk backwards from the furthest use */
+    uint64_t others_after_ns;                   /* under future_lock: other data sets are not looked at again before */
+    bool is_far_known;
+    _Atomic uint8_t *present;                   /* by index: believed to be on disk */
+    pthread_t filler;
+    bool has_filler, is_filler_over;
+
+    /* figures; relaxed order: no data hangs on them */
+    _Atomic uint64_t ram_hits, disk_hits, misses, ram_hit_bytes, disk_hit_bytes, miss_bytes;
+    _Atomic uint64_t filled, filled_bytes, stored, stored_bytes, evicted, evicted_bytes, damaged, changed, joined;
+    _Atomic uint64_t failures, busy_ns;
+    _Atomic uint32_t in_flight, in_flight_peak;
+};
+
+static inline void cache_count(_Atomic uint64_t *figure, uint64_t by)
+{
+    atomic_fetch_add_explicit(figure, by, memory_order_relaxed);
+}
+
+static inline bool cache_has_disk(const struct cache *c)
+{
+    return c->has_disk && !atomic_load_explicit(&c->is_disk_off, memory_order_relaxed);
+}
+
+/* ---- cache.c ---- */
+uint64_t cache_hash(const struct cache *c, const struct cache_unit *u);
+int cache_identify(struct cache *c, const struct cache_unit *u, bool may_block, struct cache_identity *out);
+bool cache_same_identity(const struct cache_identity *a, const struct cache_identity *b);
+/* The disk tier failed: said once. is_write: what is there may still be read. */
+void cache_turn_off(struct cache *c, int sys_errno, const char *doing, bool is_write);
+/* Ends a request: the result is in r. */
+void cache_finish(struct cache *c, struct io_request *r);
+/* Fills r from a unit's bytes: 0 or IO_GREW. */
+int cache_answer(struct io_request *r, const struct cache_unit *u, const uint8_t *data, uint64_t bytes, uint64_t object_size, int64_t mtime_ns);
+/* Under lock: another thread, if there is work for it. */
+void cache_call_thread(struct cache *c);
+
+/* ---- cache_flight.c ---- */
+/* Fetches what a request wants; the request may join a fetch under way. Takes the claim. */
+void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
+                        struct claim claim);
+/* Fetches a unit ahead of the reader: unit, hash, identity, claim, reserved and need_... of `wanted`. False: not now (under way already, or no
+ * memory); claim and room are then still the caller's. */
+bool flight_ahead(struct cache *c, const struct flight *wanted);
+/* Passes a request through, nothing kept. */
+void flight_pass(struct cache *c, struct io_request *r);
+/* Joins r to a fetch of the same unit. */
+bool flight_join(struct cache *c, uint64_t hash, struct io_request *r);
+void flight_free(struct flight *f);
+
+/* ---- cache_store.c ---- */
+struct blob *blob_new(struct budget *b, uint64_t bytes);
+void blob_drop(struct blob *b);
+/* A flight's bytes are there: keep them where there is room. Takes the flight. */
+void store_keep(struct cache *c, struct flight *f);
+
+/* ---- cache_ram.c ---- */
+bool ram_open(struct ram *r, uint64_t limit);
+/* Under the cache's lock. find: with a reference. put: takes a reference of its own if there is room. */
+struct blob *ram_find(struct ram *r, uint64_t hash);
+bool ram_has_room(const struct ram *r, uint64_t bytes);
+void ram_put(struct ram *r, uint64_t hash, struct blob *b);
+void ram_drop(struct ram *r, uint64_t hash);
+void ram_close(struct ram *r);
+
+/* ---- cache_entry.c ---- */
+enum entry_state { ENTRY_HIT, ENTRY_NONE, ENTRY_BLOCKED, ENTRY_OTHER, ENTRY_DAMAGED, ENTRY_FAILED, ENTRY_GREW };
+uint64_t entry_file_bytes(const struct cache_dir *d, const struct cache_unit *u, const struct cache_identity *id, uint64_t bytes);
+/* Is the unit's key short enough to be kept? */
+bool entry_fits(const struct cache_dir *d, const struct cache_unit *u, const struct cache_identity *id, uint64_t bytes);
+/* Reads what r wants of the unit. ENTRY_FAILED: *sys_errno. */
+enum entry_state entry_read(const struct cache_dir *d, struct io_request *r, const struct cache_unit *u, uint64_t hash,
+                            const struct cache_identity *id, bool may_block, int *sys_errno);
+/* Writes the entry into an empty file. 0 or an errno. */
+int entry_write(const struct cache_dir *d, int fd, const struct cache_unit *u, const struct blob *b);
+
+/* ---- cache_claim.c ---- */
+/* 1: it is ours. 0: someone else's. Negative: -errno. */
+int claim_take(const struct cache_dir *d, uint64_t hash, struct claim *c);
+void claim_drop(const struct cache_dir *d, uint64_t hash, struct claim *c);
+/* 0 or an errno; the claim is gone in any case. */
+int claim_publish(const struct cache_dir *d, uint64_t hash, struct claim *c);
+
+/* ---- cache_dir.c ---- */
+enum { DIR_NAME_BYTES = 32 };
+int dir_open(struct cache_dir *d, const char *path, const char *name, uint64_t limit, struct fb_error *e);
+void dir_close(struct cache_dir *d);
+char *dir_entry_name(uint64_t hash, char out[DIR_NAME_BYTES]); /* "ab/0123456789abcdef" */
+bool dir_parse_name(int folder, const char *name, uint64_t *hash, bool *is_part);
+/* Room for `bytes` more, counted from now on. 0, ENOSPC: not within the limits; or another errno. */
+int dir_reserve(struct cache_dir *d, uint64_t bytes);
+void dir_release(struct cache_dir *d, uint64_t bytes);
+uint64_t dir_used(struct cache_dir *d);
+/* Calls `each` for every entry and .part of a place; stops when it says false. */
+void dir_walk(int place_fd, bool (*each)(void *ctx, int place_fd, const char *name, uint64_t hash, bool is_part), void *ctx);
+/* Removes an entry and gives back its bytes; how many there were. */
+uint64_t dir_remove(struct cache_dir *d, int place_fd, const char *name);
+
+/* ---- cache_evict.c ---- */
+/* Room for `bytes`, counted from now on, for a unit that is needed at that position of that epoch; pushes out what is needed later, if it must.
+ * 0, ENOSPC: nothing may go; or another errno. */
+int evict_and_reserve(struct cache *c, uint64_t bytes, uint64_t epoch, uint64_t position);
+/* The same for a unit that was just asked for: it is needed next in the next epoch. */
+int evict_and_reserve_again(struct cache *c, uint64_t bytes, uint64_t index);
+
+/* ---- cache_fill.c ---- */
+int fill_start(struct cache *c, struct fb_error *e);
+
+#endif

@@ -1,0 +1,108 @@
+/* Keeping what came: into RAM while there is room, and to disk if this process holds the claim. The identity is asked for once more, so that
+ * what is kept under it was read entirely while the source had it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cache/cache_own.h"
+
+struct blob *blob_new(struct budget *budget, uint64_t bytes)
+{
+    uint64_t total = sizeof(struct blob) + ((bytes + IO_TAIL + 63) & ~UINT64_C(63));
+    if (bytes > CACHE_UNIT_MOST || !budget_take(budget, MEMORY_CACHE, total))
+        return NULL;
+    struct blob *b = aligned_alloc(64, total);
+    if (!b) {
+        budget_give(budget, MEMORY_CACHE, total);
+        return NULL;
+    }
+    *b = (struct blob){.bytes = bytes, .capacity = total - sizeof(*b), .budget = budget};
+    atomic_init(&b->refs, 1);
+    return b;
+}
+
+void blob_drop(struct blob *b)
+{
+    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    budget_give(b->budget, MEMORY_CACHE, sizeof(*b) + b->capacity);
+    free(b);
+}
+
+/* Room for the entry, once: a fetch ahead has it already. */
+static int reserve(struct cache *c, struct flight *f)
+{
+    if (f->reserved)
+        return 0;
+    uint64_t bytes = entry_file_bytes(&c->dir, &f->unit, &f->identity, f->blob->bytes);
+    int why = evict_and_reserve_again(c, bytes, f->unit.index);
+    if (why == 0)
+        f->reserved = bytes;
+    return why;
+}
+
+/* 0 or an errno. The claim is gone, and what was reserved is either the entry's or given back. */
+static int write_entry(struct cache *c, struct flight *f)
+{
+    char name[DIR_NAME_BYTES];
+    struct stat old;
+    int why = entry_write(&c->dir, f->claim.fd, &f->unit, f->blob);
+    if (why) {
+        claim_drop(&c->dir, f->hash, &f->claim);
+        return why;
+    }
+    bool replaces = fstatat(c->dir.place_fd, dir_entry_name(f->hash, name), &old, AT_SYMLINK_NOFOLLOW) == 0;
+    why = claim_publish(&c->dir, f->hash, &f->claim);
+    if (why)
+        return why;
+    if (replaces)
+        dir_release(&c->dir, ((uint64_t)old.st_size + 4095) & ~UINT64_C(4095));
+    f->reserved = 0;
+    if (c->present && f->unit.index < c->source.count)
+        atomic_store_explicit(&c->present[f->unit.index], 1, memory_order_relaxed);
+    cache_count(&c->stored, 1);
+    cache_count(&c->stored_bytes, f->blob->bytes);
+    return 0;
+}
+
+static void keep_on_disk(struct cache *c, struct flight *f)
+{
+    if (f->claim.fd < 0)
+        return;
+    if (!cache_has_disk(c) || atomic_load_explicit(&c->is_write_off, memory_order_relaxed))
+        return;
+    int why = reserve(c, f);
+    if (why == 0)
+        why = write_entry(c, f);
+    else if (why == ENOSPC)
+        return; /* full, and everything in it is needed sooner */
+    if (why)
+        cache_turn_off(c, why, "write to", true);
+}
+
+static bool is_unchanged(struct cache *c, struct flight *f)
+{
+    struct cache_identity now = {0};
+    bool same = cache_identify(c, &f->unit, true, &now) == 0 && cache_same_identity(&now, &f->identity) && !now.is_young;
+    if (!same)
+        cache_count(&c->changed, 1);
+    return same;
+}
+
+void store_keep(struct cache *c, struct flight *f)
+{
+    if (f->blob && f->identity.length && is_unchanged(c, f)) {
+        f->blob->identity = f->identity;
+        pthread_mutex_lock(&c->lock);
+        ram_put(&c->ram, f->hash, f->blob);
+        pthread_mutex_unlock(&c->lock);
+        keep_on_disk(c, f);
+    }
+    claim_drop(&c->dir, f->hash, &f->claim);
+    if (f->reserved)
+        dir_release(&c->dir, f->reserved);
+    flight_free(f);
+}
