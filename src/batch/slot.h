@@ -91,6 +91,8 @@ struct slot {
     uint32_t error_place;
     uint32_t redraws;       /* bad samples replaced in it */
 
+    struct slot_device device;
+
     /* under the crew's lock: loads of it that wait for a worker */
     uint64_t sequence; /* slots are served in this order */
     void *ready_first, *ready_last;
@@ -108,5 +110,3 @@ void slot_prepare(struct slot *s, uint32_t count);
 void *slot_at(const struct slot *s, int field, uint32_t place);
 
 #endif
-    struct slot_device device;
-
