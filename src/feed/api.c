@@ -155,9 +155,8 @@ uint64_t fb_batch_count(const fb_loader *l)
         return 0;
     pthread_mutex_lock(&f->lock);
     struct run r = f->is_live && !f->must_continue ? f->live : feed_wanted_run(f, FB_NEXT_EPOCH);
-    uint64_t left = ranks_batches_left(&f->layout, &r.skips, r.start);
     pthread_mutex_unlock(&f->lock);
-    return left ? left : ranks_batch_count(&f->layout, 0); /* nothing left of that epoch: the next one is meant */
+    return r.batches;
 }
 
 uint64_t fb_fingerprint(const fb_loader *l)

@@ -138,14 +138,46 @@ static PyObject *loader_set_rank(struct loader_object *self, PyObject *args)
     return result;
 }
 
-static PyObject *loader_load_state(struct loader_object *self, PyObject *arg)
+static PyObject *loader_load_state(struct loader_object *self, PyObject *args)
 {
     struct fb_error e = {0};
-    const char *json = PyUnicode_AsUTF8AndSize(arg, NULL);
-    if (!json || enter(self) < 0)
+    const char *json;
+    int is_forced;
+    if (!PyArg_ParseTuple(args, "sp", &json, &is_forced) || enter(self) < 0)
         return NULL;
     BEGIN_ENGINE(self);
-    int rc = fb_load_state(self->loader, json, &e);
+    int rc = is_forced ? fb_force_state(self->loader, json, &e) : fb_load_state(self->loader, json, &e);
+    END_ENGINE(self);
+    keep_state(self);
+    PyObject *result = rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None);
+    leave(self);
+    return result;
+}
+
+/* skip(batches): how many of them there were. */
+static PyObject *loader_skip(struct loader_object *self, PyObject *args)
+{
+    struct fb_error e = {0};
+    unsigned long long batches;
+    if (!PyArg_ParseTuple(args, "K", &batches) || enter(self) < 0)
+        return NULL;
+    BEGIN_ENGINE(self);
+    int64_t skipped = fb_skip(self->loader, batches, &e);
+    END_ENGINE(self);
+    keep_state(self);
+    PyObject *result = skipped < 0 ? raise_failure(self, (int)skipped, &e) : PyLong_FromLongLong(skipped);
+    leave(self);
+    return result;
+}
+
+static PyObject *loader_skip_range(struct loader_object *self, PyObject *args)
+{
+    struct fb_error e = {0};
+    unsigned long long first, last;
+    if (!PyArg_ParseTuple(args, "KK", &first, &last) || enter(self) < 0)
+        return NULL;
+    BEGIN_ENGINE(self);
+    int rc = fb_skip_range(self->loader, first, last, &e);
     END_ENGINE(self);
     keep_state(self);
     PyObject *result = rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None);
@@ -336,7 +368,9 @@ static PyMethodDef loader_methods[] = {
     {"next", (PyCFunction)loader_next, METH_NOARGS, "the next batch, or None at the end of the epoch"},
     {"set_rank", (PyCFunction)loader_set_rank, METH_VARARGS, "fixes rank and world size; -1, -1: from the environment"},
     {"save_state", (PyCFunction)loader_save_state, METH_NOARGS, "the state after the last batch returned, as JSON"},
-    {"load_state", (PyCFunction)loader_load_state, METH_O, "continues at a state with the next epoch that is started"},
+    {"load_state", (PyCFunction)loader_load_state, METH_VARARGS, "load_state(json, force): the next epoch started continues there"},
+    {"skip", (PyCFunction)loader_skip, METH_VARARGS, "leaves out the next batches of the epoch; returns how many there were"},
+    {"skip_range", (PyCFunction)loader_skip_range, METH_VARARGS, "skip_range(first, last): leaves out these batches of the epoch"},
     {"stats", (PyCFunction)loader_stats, METH_NOARGS, "what the loader has done since it was opened, as JSON"},
     {"counts", (PyCFunction)loader_counts, METH_NOARGS, "(samples, fingerprint)"},
     {"ranks", (PyCFunction)loader_ranks, METH_NOARGS, "(batches per epoch, rank, world size)"},

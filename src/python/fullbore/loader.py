@@ -8,7 +8,6 @@ import inspect
 import json
 import os
 import pickle
-import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from . import _fullbore
 from ._arguments import plain_values, refuse_unknown, steps_of, with_labels
 from ._map import Step
+from ._rank import known_rank
 from ._sampler import Order, OwnSampler, length
 from ._talk import progress_line, say
 from .batch import Batch, Converter, Framework, converter
@@ -203,15 +203,61 @@ class Loader:
         state: dict[str, Any] = json.loads(self._core.save_state())
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any] | str) -> None:
-        """The next ``iter()`` continues after the batch that ``state`` was saved at, at any world size, thread count or machine."""
+    def load_state_dict(self, state: Mapping[str, Any] | str, force: bool = False) -> None:
+        """The next ``iter()`` continues after the batch that ``state`` was saved at, at any world size, thread count or machine.
+
+        A state of other data, another selection, seed or order, and one that was changed, is refused with everything that differs; with
+        ``force=True`` it is taken all the same, and a warning says what that means for the rest of the epoch.
+        """
         self._resolve_rank()
-        self._core.load_state(state if isinstance(state, str) else json.dumps(dict(state)))
+        self._core.load_state(state if isinstance(state, str) else json.dumps(dict(state)), force)
         self._epoch = NEXT_EPOCH
         self._is_continued, self._is_untouched = True, False
         running = self._iterator()
         if running is not None:
             running.abandon()
+
+    def skip(self, batches: int) -> int:
+        """Leaves out the next batches: of the running epoch, or of the one that the next ``iter()`` starts or continues.
+
+        Never more than are left of that epoch; returns how many. Batches are global ones: call it on every rank alike.
+
+        >>> with Loader("photos", batch_size=2, shuffle=True, transforms=[Resize((8, 8))], framework="numpy") as loader:
+        ...     whole = [batch.sample_keys for batch in loader]
+        ...     loader.set_epoch(0)
+        ...     running = iter(loader)
+        ...     first = next(running).sample_keys
+        ...     loader.skip(3)
+        ...     [first] + [batch.sample_keys for batch in running] == [whole[0]] + whole[4:]
+        3
+        True
+        """
+        self._resolve_rank()
+        self._check_pending_epoch("skip")
+        skipped = self._core.skip(_count("skip", batches))
+        self._count_again()
+        return skipped
+
+    def skip_range(self, first: int, last: int) -> None:
+        """Leaves out batches ``first`` to ``last - 1`` of the running epoch, or of the one that the next ``iter()`` starts or continues: to
+        jump over the ones before a loss spike after going back to a state.
+
+        They are counted from the beginning of the epoch, in global batches of the present size. What was returned already is not affected.
+        Later batches are the ones they would have been, and the state remembers what is left out.
+        """
+        self._resolve_rank()
+        self._check_pending_epoch("skip_range")
+        self._core.skip_range(_count("skip_range", first), _count("skip_range", last))
+        self._count_again()
+
+    def _check_pending_epoch(self, what: str) -> None:
+        if self._epoch != NEXT_EPOCH:
+            raise UsageError(f"{what}() after set_epoch({self._epoch}): that epoch has not begun", remedy="take iter(loader) first")
+
+    def _count_again(self) -> None:
+        running = self._iterator()
+        if running is not None and not running.is_over:
+            running.count_again()
 
     # ---- what there is
 
@@ -335,16 +381,14 @@ class Loader:
         return _reopen, (self._arguments,)
 
     def _resolve_rank(self) -> None:
-        """Rank and world size, once, as late as possible: the arguments, else torch.distributed, else the environment."""
+        """Rank and world size, once, as late as possible: the arguments, else torch.distributed, else Ray Train, else the environment."""
         if self._is_ranked:
             return
         rank, world_size = self._arguments["rank"], self._arguments["world_size"]
         if self._arguments["sampler"] is not None:
             rank, world_size = 0, 1  # its indices are this process's own
-        distributed = sys.modules.get("torch.distributed")
-        if rank is None and distributed is not None and distributed.is_available() and distributed.is_initialized():
-            rank, world_size = distributed.get_rank(), distributed.get_world_size()
-        self._core.set_rank(*(FROM_ENVIRONMENT if rank is None else (rank, world_size)))
+        known = known_rank() if rank is None else (rank, world_size)
+        self._core.set_rank(*(FROM_ENVIRONMENT if known is None else known))
         self._is_ranked = True
 
 
@@ -384,6 +428,11 @@ class _Epoch(Iterator[Batch]):
         batch = Batch._of(core, self._convert)
         return batch if self._loader._arguments["batch_map"] is None else self._mapped(batch)
 
+    def count_again(self) -> None:
+        """Batches were left out."""
+        self._left = self._core.ranks()[0]
+        self.is_spent = self._left == 0
+
     def _mapped(self, batch: Batch) -> Any:
         since = time.perf_counter()
         result = self._loader._arguments["batch_map"](batch)
@@ -398,6 +447,12 @@ class _Epoch(Iterator[Batch]):
 
 def _maps(transforms: Any) -> list[Step]:
     return [Step(step) for step in steps_of(transforms)[0] if isinstance(step, Map)]
+
+
+def _count(what: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value.__index__() < 1 << 63:
+        raise UsageError(f"{what}({value!r}): not a whole number from 0 up")
+    return int(value.__index__())
 
 
 def _nothing() -> None:
