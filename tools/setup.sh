@@ -16,7 +16,7 @@ packages_of() {
     case $1 in
     build)
         echo gcc libc6-dev pkg-config libcmocka-dev libdeflate-dev libhdf5-dev libjansson-dev libjpeg62-turbo-dev liblz4-dev \
-            libspng-dev liburing-dev libwebp-dev libxxhash-dev libzstd-dev zlib1g-dev
+            libsndfile1-dev libspng-dev liburing-dev libwebp-dev libxxhash-dev libzstd-dev zlib1g-dev
         ;;
     test) echo g++ binutils ;;
     fuzz) echo clang-14 libclang-rt-14-dev ;;

@@ -1,9 +1,10 @@
-/* The array formats, in the order in which they are asked. A new one is a file with its array_ops, a line in array_format.h and one here. */
+/* The array formats, in the order in which they are asked. A new one is a file with its array_ops, a line in array_format.h and one
+ * here. */
 #include <string.h>
 
 #include "codec/array_format.h"
 
-const struct array_ops *const array_format_list[] = {NULL};
+const struct array_ops *const array_format_list[] = {&array_wav, &array_npy, &array_npz, &array_sound, &array_safetensors, NULL};
 
 const struct array_ops *array_find_format(const uint8_t *bytes, size_t n)
 {
