@@ -225,6 +225,11 @@ typedef struct fb_options {
     /* an accelerator; see docs/device.md */
     int pin_memory;                 /* 1: batches lie in page-locked memory, where the CUDA driver is there to lock it; else a warning */
     const char *device;             /* NULL; "cuda:N": batches are copied there, one ahead; "emulated:12GB/s,20us": a device for tests */
+
+    /* caches; see docs/caches.md */
+    const char *cache_dir;          /* NULL; a folder on a fast disk that keeps what was read, for later epochs, runs and other processes */
+    uint64_t cache_limit;           /* bytes in it at most; 0: what the disk has, less 5 % of it that stay free */
+    uint64_t cache_ram;             /* bytes of main memory, within `memory`, that keep what was read; 0: none */
 } fb_options;
 
 FB_API void fb_init_options(fb_options *o);

@@ -92,7 +92,7 @@ static void unit_of(struct cache *c, const struct io_request *r, struct cache_un
     if (c->source.unit_of(c->source.ctx, r, u))
         return;
     *u = (struct cache_unit){r->dir_fd, r->path, r->length == IO_WHOLE ? 0 : r->offset, r->length,
-                             r->length == IO_WHOLE ? r->expected_size : r->length, CACHE_NO_INDEX};
+                             r->length == IO_WHOLE ? r->expected_size : r->length, CACHE_NO_INDEX, r->expected_mtime_ns};
 }
 
 static bool answer_from_ram(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id)
@@ -211,6 +211,10 @@ static void look_up(struct cache *c, struct io_request *r)
     struct cache_unit u;
     struct cache_identity id;
     struct claim claim = {-1};
+    if (r->has_fd) { /* a piece of an open file */
+        flight_pass(c, r);
+        return;
+    }
     unit_of(c, r, &u);
     uint64_t hash = cache_hash(c, &u);
     if (flight_join(c, hash, r))
@@ -358,6 +362,8 @@ static int cache_try_now(struct io *io, struct io_request *r)
         return fail(r, FB_E_FORKED, "the reader belongs to the parent process");
     struct cache_unit u;
     struct cache_identity id;
+    if (r->has_fd)
+        return c->inner->ops->try_now ? c->inner->ops->try_now(c->inner, r) : IO_BLOCKED;
     r->submitted_ns = clock_now_ns();
     unit_of(c, r, &u);
     if (cache_identify(c, &u, false, &id) != 0 || !answer(c, r, &u, cache_hash(c, &u), &id, false))
@@ -365,6 +371,12 @@ static int cache_try_now(struct io *io, struct io_request *r)
     r->done_ns = clock_now_ns();
     cache_count(&c->busy_ns, r->done_ns - r->submitted_ns);
     return r->status;
+}
+
+static uint32_t cache_try_pieces(struct io *io, struct io_piece *p, uint32_t count)
+{
+    struct cache *c = (struct cache *)io;
+    return c->pid == getpid() && c->inner->ops->try_pieces ? c->inner->ops->try_pieces(c->inner, p, count) : 0;
 }
 
 static uint64_t get(const _Atomic uint64_t *figure)
@@ -564,6 +576,7 @@ static const struct io_ops cache_ops = {
     .name = "cache",
     .submit = cache_submit,
     .try_now = cache_try_now,
+    .try_pieces = cache_try_pieces,
     .figures = cache_io_figures,
     .close = cache_close,
 };

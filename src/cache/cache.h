@@ -33,6 +33,7 @@ struct cache_unit {
     uint64_t length;   /* IO_WHOLE: the whole object */
     uint64_t size;     /* bytes to expect */
     uint64_t index;    /* 0 .. source.count - 1, or CACHE_NO_INDEX */
+    int64_t mtime_ns;  /* the version to expect, as in a request; 0: not known */
 };
 
 /* Where the reader is. Steps count positions of the running epoch, then of the next one: 0 .. 2 x count - 1. */

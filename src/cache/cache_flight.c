@@ -151,6 +151,8 @@ static void flight_done(struct io_request *r)
     pthread_cond_signal(&c->fill_wakes);
     pthread_mutex_unlock(&c->lock);
     answer_waiting(c, f, waiting, is_whole);
+    if (f->unit.mtime_ns && c->source.identify && r->object_mtime_ns != f->unit.mtime_ns)
+        f->identity.length = 0; /* another version than the one the source was said to have */
     if (!is_whole) {
         blob_drop(f->blob);
         f->blob = NULL;
@@ -201,7 +203,7 @@ static void aim_at_blob(struct flight *f)
 {
     const struct cache_unit *u = &f->unit;
     f->r = (struct io_request){.dir_fd = u->dir_fd, .path = u->path, .offset = u->offset, .length = u->length, .expected_size = u->size,
-                               .buffer = f->blob->data, .capacity = f->blob->capacity, .done = flight_done, .owner = f, .error = &f->error};
+                               .buffer = f->blob->data, .capacity = f->blob->capacity, .done = flight_done, .owner = f, .error = &f->error, .expected_mtime_ns = u->mtime_ns, .must_match = u->mtime_ns != 0};
 }
 
 /* Not once closing has begun: the inner back-end goes first, as soon as nobody is in here. */

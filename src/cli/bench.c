@@ -9,10 +9,10 @@
 #include "jobs/bench.h"
 
 struct bench_options {
-    const char *transform, *dtype, *io;
+    const char *transform, *dtype, *io, *cache_dir;
     int64_t batch_size, epochs, threads, seed;
     double step_ms;
-    uint64_t memory;
+    uint64_t memory, cache_limit, cache_ram;
     int on_error;
     bool cold, probe, json;
 };
@@ -33,6 +33,9 @@ static const struct option options[] = {
     {"on-error", OPTION_CHOICE, AT(on_error), .choices = on_error_names, .metavar = "P", .help = "raise (default) or skip bad samples"},
     {"cold", OPTION_FLAG, AT(cold), .help = "drop the files from the page cache first"},
     {"probe", OPTION_FLAG, AT(probe), .help = "also report how late a thread wakes every 1 ms (p99)"},
+    {"cache-dir", OPTION_STRING, AT(cache_dir), .metavar = "DIR", .help = "keep what was read in this folder, for later epochs and runs"},
+    {"cache-limit", OPTION_SIZE, AT(cache_limit), .metavar = "SIZE", .help = "bytes in it at most (default: all but 5 % of the disk)"},
+    {"cache-ram", OPTION_SIZE, AT(cache_ram), .metavar = "SIZE", .help = "keep what was read in so much memory, within --memory"},
     {"io", OPTION_STRING, AT(io), .metavar = "SPEC", .help = "auto (default), uring, pread, null:..., slow:... (src/io/README.md)"},
     {"json", OPTION_FLAG, AT(json), .help = "one JSON object on stdout"},
     {0},
@@ -71,6 +74,9 @@ static int fill_request(const struct bench_options *c, const char *source, const
     o->memory = c->memory;
     o->on_error = c->on_error ? FB_SKIP : FB_RAISE;
     o->io = c->io;
+    o->cache_dir = c->cache_dir;
+    o->cache_limit = c->cache_limit;
+    o->cache_ram = c->cache_ram;
     o->rank = 0;
     o->world_size = 1;
     enum fb_dtype dtype = fb_dtype_from_name(c->dtype);

@@ -99,6 +99,8 @@ struct feed {
     int64_t max_errors;
     bool takes_order; /* the caller says which samples, epoch by epoch */
     struct io *io;
+    struct source_cache *cache; /* NULL: io is the source itself */
+    uint64_t cache_ram;         /* bytes that the RAM cache may have */
     struct budget *budget;
     struct learnt *learnt; /* NULL: nothing is kept */
     struct ship ship;      /* to a device */

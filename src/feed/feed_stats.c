@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "feed/crew.h"
+#include "feed/source_cache.h"
 
 enum { MOST_TEXT = 4 << 20 };
 
@@ -138,6 +139,7 @@ int feed_stats_json(struct feed *f, char *out, size_t out_size)
     put_budget(&t, f->budget);
     put_catalog(&t, f);
     put_io(&t, f);
+    source_cache_stats(f, &t);
     put_stages(&t, f);
     put_decoded(&t, f);
     put_maps(&t, f);

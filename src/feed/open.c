@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "feed/crew.h"
 #include "feed/first_size.h"
+#include "feed/source_cache.h"
 
 enum {
     IO_DEPTH = 64,
@@ -165,6 +166,7 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
     f->map_done = o->map_done;
     f->map_ctx = o->map_ctx;
     f->takes_order = o->takes_order != 0;
+    f->cache_ram = o->cache_ram;
     atomic_init(&f->refs, 1);
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_init(&f->bad_lock, NULL);
@@ -211,12 +213,13 @@ static uint64_t least_memory(uint64_t slot_total_bytes)
 
 uint64_t feed_least_memory(const struct feed *f)
 {
-    return least_memory(f->slot_total_bytes);
+    return least_memory(f->slot_total_bytes) + f->cache_ram;
 }
 
 static void size_look_ahead(struct feed *f)
 {
     uint64_t limit = atomic_load(&f->budget->limit), total = f->slot_total_bytes;
+    limit -= f->cache_ram < limit ? f->cache_ram : 0;
     uint64_t wanted = (IO_DEPTH + f->shape.places - 1) / f->shape.places + 2; /* enough loads for io's depth, and three batches */
     uint64_t room = limit / 4 * 3 / total;
     uint64_t most = room > HELD_BY_USER + 1 ? room - HELD_BY_USER : 1;
@@ -287,7 +290,8 @@ int feed_check_memory(const struct feed *f, uint64_t need, struct fb_error *e)
     char need_text[32], limit_text[32];
     error_set(e, FB_E_BUDGET, "feed", "the memory budget of %s is too small: this batch size needs at least %s",
               text_size(limit, limit_text, sizeof(limit_text)), text_size(need, need_text, sizeof(need_text)));
-    error_remedy(e, "use memory=%llu or more, a smaller batch_size=, or fewer loaders at once", (unsigned long long)need);
+    error_remedy(e, "use memory=%llu or more, a smaller batch_size=%s, or fewer loaders at once", (unsigned long long)need,
+                 f->cache_ram ? " or cache_ram=" : "");
     return FB_E_BUDGET;
 }
 
@@ -298,7 +302,7 @@ static int check_batch_fits(struct feed *f, struct fb_error *e)
     bool is_cut = !f->takes_order && f->subset.count < f->batch_size;
     uint64_t places = f->global_batch_size ? 1 : is_cut ? f->subset.count : f->batch_size;
     FB_TRY(make_shape(f, places, &shape, e));
-    return feed_check_memory(f, least_memory(slot_bytes(&shape, sizeof(struct load))), e);
+    return feed_check_memory(f, least_memory(slot_bytes(&shape, sizeof(struct load))) + f->cache_ram, e);
 }
 
 static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
@@ -314,6 +318,7 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
     FB_TRY(io_open(&f->io, o->io, IO_DEPTH, &f->log, e));
     FB_TRY(open_chain(f, o, e));
+    FB_TRY(source_cache_open(f, o, IO_DEPTH, e));
     FB_TRY(ship_open(f, o->device, o->pin_memory != 0, e));
     return check_batch_fits(f, e);
 }
@@ -410,6 +415,7 @@ void feed_close(struct feed *f)
     drop_ready(f, redo);
     if (f->map_done)
         f->map_done(f->map_ctx);
+    source_cache_close(f);
     learnt_close(f->learnt); /* now, not with the last batch kept: another process may want to merge */
     feed_unref(f);
 }

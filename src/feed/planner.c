@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "feed/crew.h"
 #include "feed/part.h"
+#include "feed/source_cache.h"
 
 enum {
     NAP_NS = 100000000,      /* how long a wait may overlook is_pressed */
@@ -320,6 +321,7 @@ static void plan_batch(struct plan_state *p, struct slot *s)
 
     uint64_t since = clock_now_ns();
     fill_slot(p, s, &run, batch);
+    source_cache_move(f, &run, s->end);
     meter_work(&f->meter, 0, STAGE_PLAN, clock_now_ns() - since, s->count, 0);
 
     pthread_mutex_lock(&f->lock);

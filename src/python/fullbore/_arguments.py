@@ -24,8 +24,7 @@ _DTYPES = ("uint8", "float16", "bfloat16", "float32")
 
 # Arguments whose part of the engine comes later, with the value that means "not used".
 _LATER: dict[str, Any] = {
-    "sample": "auto", "collate": None, "window": None, "cache_dir": None,
-    "cache_limit": None, "cache_ram": None, "preload": False, "pin_memory": False, "device": None,
+    "sample": "auto", "collate": None, "window": None, "preload": False, "pin_memory": False, "device": None,
 }
 
 
@@ -45,6 +44,7 @@ def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "exif": _flag("exif", a["exif"]),
         "threads": 0 if a["threads"] is None else _whole("threads", a["threads"], 1, 4096),
         "memory": 0 if a["memory"] is None else _bytes("memory", a["memory"]),
+        **_caches(a),
         "on_error": _choice("on_error", a["on_error"], _ON_ERROR),
         "max_errors": _max_errors(a["max_errors"], a["on_error"]),
         **({"io": os.fsencode(os.environ["FULLBORE_IO"])} if os.environ.get("FULLBORE_IO") else {}),
@@ -303,6 +303,15 @@ def _bytes(name: str, size: Any) -> int:
         except ValueError:
             raise _wrong(name, size, 'a size such as "2GiB" or a number of bytes') from None
     return _whole(name, size, 1, 2**63 - 1)
+
+
+def _caches(a: dict[str, Any]) -> dict[str, Any]:
+    sizes = {name: _bytes(name, a[name]) for name in ("cache_limit", "cache_ram") if a[name] is not None}
+    if a["cache_dir"] is not None:
+        return {"cache_dir": _path("cache_dir", a["cache_dir"]), **sizes}
+    if a["cache_limit"] is not None:
+        raise UsageError("cache_limit= is the size of the cache on disk, but there is none", remedy="give cache_dir= as well")
+    return sizes
 
 
 def _max_errors(max_errors: Any, on_error: Any) -> int:
