@@ -132,7 +132,7 @@ static void reap(struct feed *f)
     error_clear(&e);
     for (struct slot **at = &f->ship.draining; *at;) {
         struct slot *s = *at;
-        int rc = s->device.is_lost || f->ship.error.code ? 0 : ask(&f->ship, s, &e);
+        int rc = s->device.is_lost ? 0 : ask(&f->ship, s, &e);
         if (rc < 0)
             fail(f, &e);
         if (rc != 1) {

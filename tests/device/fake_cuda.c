@@ -24,6 +24,7 @@ struct event {
     void *stream;
     unsigned long at; /* what was queued on the stream before it */
     int asked;
+    struct event *next; /* every event there ever was: who uses one that is gone is told */
 };
 
 struct work {
@@ -56,6 +57,7 @@ static struct range pinned[MOST], memory[MOST];
 static int pins, memories;
 static struct stream streams[64];
 static int stream_count, retained, events_live;
+static struct event *all_events;
 static char complaints[4096];
 static struct {
     char name[40];
@@ -343,6 +345,8 @@ int fake_event_new(cuda_event *event, unsigned flags)
     if (e) {
         e->is_live = true;
         events_live++;
+        e->next = all_events;
+        all_events = e;
         *event = e;
     }
     return end(code);
@@ -356,7 +360,7 @@ int fake_event_free(cuda_event event)
         complain("an event is destroyed twice");
     e->is_live = false;
     events_live--;
-    return end(code); /* the struct is left: who uses it afterwards is told */
+    return end(code);
 }
 
 int fake_event_record(cuda_event event, cuda_stream stream)
@@ -366,7 +370,7 @@ int fake_event_record(cuda_event event, cuda_stream stream)
     if (!e->is_live)
         complain("an event is recorded that is not there");
     if (code == 0)
-        *e = (struct event){.is_live = true, .is_recorded = true, .stream = stream, .at = stream_of(stream)->queued};
+        *e = (struct event){.is_live = true, .is_recorded = true, .stream = stream, .at = stream_of(stream)->queued, .next = e->next};
     return end(code);
 }
 
