@@ -13,6 +13,6 @@ const struct array_ops *array_format_by_name(const char *name);
 
 extern const struct array_ops *const array_format_list[]; /* ends with NULL */
 
-extern const struct array_ops array_npy, array_npz, array_safetensors, array_sound, array_wav;
+extern const struct array_ops array_hdf5, array_npy, array_npz, array_safetensors, array_sound, array_wav;
 
 #endif

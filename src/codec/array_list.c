@@ -4,7 +4,7 @@
 
 #include "codec/array_format.h"
 
-const struct array_ops *const array_format_list[] = {&array_wav, &array_npy, &array_npz, &array_sound, &array_safetensors, NULL};
+const struct array_ops *const array_format_list[] = {&array_wav, &array_hdf5, &array_npy, &array_npz, &array_sound, &array_safetensors, NULL};
 
 const struct array_ops *array_find_format(const uint8_t *bytes, size_t n)
 {

@@ -1,0 +1,214 @@
+/* fullbore-hdf5: opens HDF5 files for the library and tells where their arrays lie.
+ *
+ * Started by the library with a socket as its standard input; not for people. It gives up what it does not need before it looks at anything:
+ * memory beyond 4 GiB, core dumps, writing files, plug-ins (code that a file could name), file locks. CPU time is limited anew for each request,
+ * so that a file that makes libhdf5 go round in circles ends the program even when nobody waits any more. The end of the input ends it.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "hdf5/helper.h"
+#include "model/hdf5_protocol.h"
+
+enum { THE_SOCKET = 0, MAX_FILES = 32 };
+static const rlim_t max_memory = (rlim_t)4 << 30;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { HAS_SANITIZER = 1 }; /* their shadow memory is larger than any limit */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+enum { HAS_SANITIZER = 1 };
+#else
+enum { HAS_SANITIZER = 0 };
+#endif
+#else
+enum { HAS_SANITIZER = 0 };
+#endif
+
+/* ---- what libhdf5 says ---- */
+
+static herr_t take_first(unsigned n, const H5E_error2_t *one, void *ctx)
+{
+    if (n == 0 && one->desc)
+        snprintf(ctx, 200, "%s", one->desc);
+    return 0;
+}
+
+int hdf5_failed(struct fb_error *e, const char *what, const char *name)
+{
+    char said[200] = "no reason given";
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, said);
+    if (name)
+        return error_set(e, FB_E_DATA, "decode", "%s \"%s\": %s", what, name, said);
+    return error_set(e, FB_E_DATA, "decode", "%s: %s", what, said);
+}
+
+/* ---- limits ---- */
+
+static void limit(int what, rlim_t value)
+{
+    struct rlimit old;
+    if (getrlimit(what, &old) == 0 && old.rlim_max < value)
+        value = old.rlim_max;
+    setrlimit(what, &(struct rlimit){value, value});
+}
+
+static void limit_all(void)
+{
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, 0);
+    limit(RLIMIT_NOFILE, MAX_FILES);
+    if (!HAS_SANITIZER)
+        limit(RLIMIT_AS, max_memory);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/* The soft limit moves ahead of what has been used; at its end the kernel sends SIGXCPU. */
+static void limit_cpu(uint32_t seconds)
+{
+    struct rusage used;
+    struct rlimit l;
+    if (getrusage(RUSAGE_SELF, &used) < 0 || getrlimit(RLIMIT_CPU, &l) < 0)
+        return;
+    l.rlim_cur = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + seconds + 1;
+    if (l.rlim_cur > l.rlim_max)
+        l.rlim_cur = l.rlim_max;
+    setrlimit(RLIMIT_CPU, &l);
+}
+
+static void tame_libhdf5(void)
+{
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
+    setenv("HDF5_PLUGIN_PRELOAD", "::", 1); /* libhdf5's word for "none" */
+    unsetenv("HDF5_PLUGIN_PATH");
+    unsetenv("HDF5_EXT_PREFIX");
+    unsetenv("HDF5_VDS_PREFIX");
+    unsetenv("HDF5_DRIVER");
+    H5dont_atexit();
+    H5open();
+    H5PLset_loading_state(0);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+/* ---- talk ---- */
+
+static bool receive(void *out, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t got = read(THE_SOCKET, (char *)out + done, n - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+static bool deliver(const void *bytes, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t sent = send(THE_SOCKET, (const char *)bytes + done, n - done, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            return false;
+        done += (size_t)sent;
+    }
+    return true;
+}
+
+static bool answer(int code, const void *bytes, size_t n)
+{
+    struct hdf5_answer a = {.magic = HDF5_MAGIC, .code = code, .bytes = n};
+    return deliver(&a, sizeof(a)) && deliver(bytes, n);
+}
+
+static bool answer_error(const struct fb_error *e)
+{
+    char text[HDF5_MAX_TEXT];
+    int n = snprintf(text, sizeof(text), "%.500s%c%.500s", e->cause, 0, e->remedy);
+    return answer(e->code, text, (size_t)n);
+}
+
+static bool answer_record(const struct description *d)
+{
+    size_t n = array_record_write(&d->file, NULL, 0);
+    struct fb_error e = {0};
+    uint8_t *record = n <= HDF5_MAX_RECORD ? malloc(n) : NULL;
+    if (!record) {
+        error_set(&e, FB_E_UNSUPPORTED, "decode", "the description of its arrays takes %zu bytes, more than can be kept", n);
+        return answer_error(&e);
+    }
+    array_record_write(&d->file, record, n);
+    bool is_sent = answer(0, record, n);
+    free(record);
+    return is_sent;
+}
+
+static bool describe(hid_t file, uint64_t size, const struct hdf5_request *q, struct fb_error *e)
+{
+    static struct description d;
+    int rc = describe_file(file, size, q->allows_external, &d, e);
+    bool is_sent = rc < 0 ? answer_error(e) : answer_record(&d);
+    description_free(&d);
+    return is_sent;
+}
+
+static bool rows(hid_t file, const char *name, const struct hdf5_request *q, struct fb_error *e)
+{
+    void *bytes;
+    int rc = read_rows(file, name, q->allows_external, q->first, q->rows, q->bytes, &bytes, e);
+    bool is_sent = rc < 0 ? answer_error(e) : answer(0, bytes, q->bytes);
+    free(bytes);
+    return is_sent;
+}
+
+static bool serve(const struct hdf5_request *q, const char *path, const char *name)
+{
+    struct fb_error e = {0};
+    hid_t file;
+    uint64_t size;
+    limit_cpu(q->timeout_s);
+    if (file_open(path, &file, &size, &e) < 0)
+        return answer_error(&e);
+    bool is_sent = q->op == HDF5_DESCRIBE ? describe(file, size, q, &e) : rows(file, name, q, &e);
+    H5Fclose(file);
+    return is_sent;
+}
+
+static bool serve_next(void)
+{
+    struct hdf5_request q;
+    char path[HDF5_MAX_PATH + 1], name[HDF5_MAX_NAME + 1];
+    if (!receive(&q, sizeof(q)) || q.magic != HDF5_MAGIC || q.path_bytes > HDF5_MAX_PATH || q.name_bytes > HDF5_MAX_NAME)
+        return false;
+    if (!receive(path, q.path_bytes) || !receive(name, q.name_bytes))
+        return false;
+    path[q.path_bytes] = name[q.name_bytes] = 0;
+    return serve(&q, path, name);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    int type;
+    socklen_t n = sizeof(type);
+    if (argc > 1 || getsockopt(THE_SOCKET, SOL_SOCKET, SO_TYPE, &type, &n) < 0) {
+        fprintf(stderr, "fullbore-hdf5 " FB_VERSION ": reads the structure of HDF5 files for the fullbore library, which starts it by itself\n");
+        return argc > 1 ? 0 : 2;
+    }
+    close_range(3, UINT_MAX, 0); /* what the host program had open */
+    limit_all();
+    tame_libhdf5();
+    while (serve_next())
+        ;
+    return 0;
+}
