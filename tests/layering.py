@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "jobs": ANYTHING,
     "cli": {"base", "jobs"},
     "python": {"base"},
+    "hdf5": {"base", "model"},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
