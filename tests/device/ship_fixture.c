@@ -105,48 +105,60 @@ void settle_or_fail(fb_loader *l)
         fail_msg("%s", e.cause);
 }
 
-/* The program copies from page-locked batches by itself, on a stream that is 20 ms behind, and drops each batch at once. */
-int copy_by_hand(bool (*sabotage)(struct device_ops *ops), struct fb_error *e)
+static struct device_ops changed; /* outlives loaders that a failed test leaves open */
+
+/* With a device whose operations were changed, or as it is. */
+static fb_loader *open_changed(const char *device, void (*sabotage)(struct device_ops *ops))
 {
-    fb_options o = options("emulated:1GB/s,20ms");
+    fb_options o = options(device);
     fb_loader *l = open_or_fail(&o);
+    changed = *device_of(l)->ops;
+    if (sabotage)
+        sabotage(&changed);
+    device_of(l)->ops = &changed;
+    return l;
+}
+
+int copy_by_hand(void (*sabotage)(struct device_ops *ops), struct fb_error *e)
+{
+    fb_loader *l = open_changed(sabotage ? "emulated:1GB/s,300ms" : "emulated:1GB/s,20ms", sabotage);
     struct feed *f = (struct feed *)l;
     f->ship.is_copying = false; /* as pin_memory alone has it */
-    struct device_ops ops = *f->ship.device->ops;
-    if (sabotage && sabotage(&ops))
-        f->ship.device->ops = &ops;
+    fb_batch *b;
+    int rc = 0;
     start(l);
-    for (fb_batch *b; (b = next_or_fail(l)); fb_release_batch(b)) {
+    while (rc == 0 && (rc = fb_next_batch(l, &b, e)) == 1) {
         assert_int_equal(fb_batch_memory(b, NULL), FB_PINNED);
         const struct fb_array *a = fb_batch_array(b, 0);
         assert_int_equal(emulated_read(f->ship.device, 1, a->data, a->bytes, e), 0);
-        use_or_fail(b, 1);
+        rc = fb_use_batch(b, 1, e);
+        fb_release_batch(b);
     }
-    int rc = emulated_settle(f->ship.device, e);
+    if (rc == 0)
+        rc = emulated_settle(f->ship.device, e);
     fb_close(l);
     return rc;
 }
 
-/* A program that queues a kernel of 10 ms on each batch, and drops the batch at once. */
-int queue_kernels(bool (*sabotage)(struct device_ops *ops), uint64_t *most_memory, struct fb_error *e)
+int queue_kernels(void (*sabotage)(struct device_ops *ops), uint64_t *most_memory, struct fb_error *e)
 {
-    fb_options o = options("emulated:4GB/s,20us");
-    fb_loader *l = open_or_fail(&o);
-    struct feed *f = (struct feed *)l;
-    struct device_ops ops = *f->ship.device->ops;
-    if (sabotage && sabotage(&ops))
-        f->ship.device->ops = &ops;
+    uint64_t lasts_ns = sabotage ? 100000000 : 10000000;
+    fb_loader *l = open_changed("emulated:4GB/s,20us", sabotage);
+    struct device *d = device_of(l);
+    fb_batch *b;
+    int rc = 0;
     start(l);
-    for (fb_batch *b; (b = next_or_fail(l)); fb_release_batch(b)) {
+    while (rc == 0 && (rc = fb_next_batch(l, &b, e)) == 1) {
         const struct fb_array *a = fb_batch_array(b, 0);
-        use_or_fail(b, 2);
-        if (emulated_kernel(f->ship.device, 2, a->data, a->bytes, 10000000, e) < 0)
-            fail_msg("%s", e->cause);
+        rc = fb_use_batch(b, 2, e);
+        assert_int_equal(emulated_kernel(d, 2, a->data, a->bytes, lasts_ns, e), 0);
         struct device_figures g;
-        f->ship.device->ops->figures(f->ship.device, &g);
+        d->ops->figures(d, &g);
         *most_memory = g.memory_bytes > *most_memory ? g.memory_bytes : *most_memory;
+        fb_release_batch(b);
     }
-    int rc = emulated_settle(f->ship.device, e);
+    if (rc == 0)
+        rc = emulated_settle(d, e);
     fb_close(l);
     return rc;
 }

@@ -28,9 +28,9 @@ uint64_t run_epochs(fb_loader *l, int epochs);
 uint64_t digest_without(void);
 void settle_or_fail(fb_loader *l);
 /* The program copies from page-locked batches by itself, on a stream that is 20 ms behind, and drops each batch at once. */
-int copy_by_hand(bool (*sabotage)(struct device_ops *ops), struct fb_error *e);
+int copy_by_hand(void (*sabotage)(struct device_ops *ops), struct fb_error *e);
 /* A program that queues a kernel of 10 ms on each batch, and drops the batch at once. */
-int queue_kernels(bool (*sabotage)(struct device_ops *ops), uint64_t *most_memory, struct fb_error *e);
+int queue_kernels(void (*sabotage)(struct device_ops *ops), uint64_t *most_memory, struct fb_error *e);
 /* What the stand-in's calls return, and how late its events are. */
 void begin_cuda(const char *plan, const char *late);
 

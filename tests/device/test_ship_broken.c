@@ -17,10 +17,9 @@ static int says_happened(struct device *d, struct device_event *event, struct fb
     return 1;
 }
 
-static bool never_waits(struct device_ops *ops)
+static void never_waits(struct device_ops *ops)
 {
     ops->query = says_happened;
-    return true;
 }
 
 /* The program's streams are forgotten; the device's own copies are not. */
@@ -29,10 +28,9 @@ static int records_nothing(struct device *d, struct device_event *event, uintptr
     return stream == DEVICE_COPY_STREAM ? device_emulated.record(d, event, stream, e) : 0;
 }
 
-static bool never_records(struct device_ops *ops)
+static void never_records(struct device_ops *ops)
 {
     ops->record = records_nothing;
-    return true;
 }
 
 static void sabotage_of_the_wait_for_a_late_copy_is_caught(void **state)
