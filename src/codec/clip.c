@@ -120,11 +120,10 @@ static float pairwise_sum(const float *a, size_t n)
     return sum;
 }
 
-/* numpy begins a reduction with the first number and adds the sum of the others. */
 static void mix(float *to, const float *from, size_t frames, uint32_t channels)
 {
     for (size_t i = 0; i < frames; i++, from += channels)
-        to[i] = (from[0] + pairwise_sum(from + 1, channels - 1)) / (float)channels;
+        to[i] = pairwise_sum(from, channels) / (float)channels;
 }
 
 bool clip_can_mix(const struct array_conversion *c)
