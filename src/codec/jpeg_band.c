@@ -58,15 +58,15 @@ static int list_blocks(const struct jpeg_band *b, int component, uint32_t row, u
     const struct jpeg_plan *p = b->plan;
     uint32_t wide = across(p, component), high = down(p, component), side = jpeg_plan_side(p, component);
     size_t first = component ? (size_t)(p->across * p->down + component - 1) : 0, stride = b->stride[component];
-    uint8_t *out = b->plane[component] + (size_t)row * side * high * stride;
-    out += (size_t)(column - b->span.first_column) * side * wide;
-    int n = 0;
-    for (uint32_t m = 0; m < mcus; m++, out += side * wide)
-        for (uint32_t i = 0; i < wide * high; i++) {
-            size_t block = (size_t)m * (size_t)p->blocks + first + i;
-            list[n++] = (struct jpeg_block){coefficients + block * 64, out + (i / wide * stride + i % wide) * side, counts[block]};
-        }
-    return n;
+    uint8_t *out = b->plane[component] + (size_t)row * side * high * stride + (size_t)(column - b->span.first_column) * side * wide;
+    const size_t place[4] = {0, wide == 2 ? side : side * stride, side * stride, side * (stride + 1)}; /* in an MCU */
+    struct jpeg_block *to = list;
+    coefficients += first * 64;
+    counts += first;
+    for (uint32_t m = 0; m < mcus; m++, out += side * wide, coefficients += 64 * p->blocks, counts += p->blocks)
+        for (uint32_t i = 0; i < wide * high; i++)
+            *to++ = (struct jpeg_block){coefficients + 64 * i, out + place[i], counts[i]};
+    return (int)(to - list);
 }
 
 void jpeg_band_transform(struct jpeg_band *b, uint32_t row, uint32_t column, uint32_t mcus, const int16_t *coefficients,

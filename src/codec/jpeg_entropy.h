@@ -23,7 +23,9 @@ struct jpeg_schedule {
     struct {
         const struct jpeg_huffman *dc, *ac;
         int component;
+        bool is_mean;    /* only DC is wanted */
     } block[JPEG_MAX_BLOCKS];
+    bool has_means;      /* in any block */
 };
 
 /* One row's bits. Reading goes on at `next` whatever is there: the memory behind must be at least JPEG_MOST_BATCH_BYTES + 8 long, and the
@@ -35,7 +37,7 @@ struct jpeg_lane {
     int32_t dc[3];       /* the predictor of each component */
     int16_t *blocks;     /* zeroed, 64 coefficients each, in natural order; or one block that is written over and over */
     uint8_t *counts;     /* of each block: how many coefficients, in coded order, up to the last one that is not 0 (or more); 1: DC alone */
-    bool is_dropped;     /* `blocks` is a single one, `counts` is not used */
+    bool is_dropped;     /* nothing is wanted: `blocks` is a single one, `counts` is not used */
 };
 
 /* Decodes `mcus` MCUs (their blocks at most JPEG_BATCH) of each of `n` lanes. False: a code that is none, or too many coefficients in a

@@ -2,7 +2,8 @@
  * includes it may say another name in JPEG_ENTROPY.
  *
  * After a refill at least 56 bits are there. A quick symbol takes at most JPEG_QUICK_BITS (18), so three fit; slow ones refill before and
- * after, and so does, before, the first of a block (DC), which leaves room for the two that may follow it until the next refill.
+ * after, and so does, before, the first of a block (DC), which leaves room for the two that may follow it until the next refill. Of the
+ * coefficients that nobody wants, several are passed at once: two such look-ups fit.
  */
 #ifndef FB_CODEC_JPEG_ENTROPY_BODY_H
 #define FB_CODEC_JPEG_ENTROPY_BODY_H
@@ -188,16 +189,70 @@ static void run_two(struct runner *r, struct jpeg_lane *l, const struct jpeg_sch
     r[1] = b;
 }
 
+/* Passes coefficients; one by one where more at once would go beyond the block's end. */
+ALWAYS void pass_some(struct runner *r)
+{
+    int32_t value;
+    uint32_t e = r->table->skip[r->bits >> (64 - JPEG_LOOK_BITS)], k = r->k + (e >> 8);
+    if (__builtin_expect((k & 127) + (k >> 7) <= 64, 1)) { /* 64, or less with or without the end */
+        r->bits <<= e & 63;
+        r->left -= e;
+    } else {
+        k = r->k + (symbol(r, r->table, &value) >> 8 & 255) + 1;
+    }
+    r->k = k;
+}
+
+ALWAYS void pass_block(struct runner *r)
+{
+    while (r->k < 64) {
+        refill(r);
+        pass_some(r);
+        if (r->k < 64)
+            pass_some(r);
+    }
+}
+
+ALWAYS void keep_block(struct runner *r)
+{
+    while (r->k < 64) {
+        refill(r);
+        step(r);
+        if (r->k < 64)
+            step(r);
+    }
+}
+
+/* For lanes that are dropped and schedules with means. Side by side they would gain little: passing waits less. */
+static void run_passing(struct runner *to_a, struct jpeg_lane *l, const struct jpeg_schedule *s)
+{
+    struct runner a = *to_a;
+    for (;;) {
+        if (l->is_dropped || s->block[a.at].is_mean)
+            pass_block(&a);
+        else
+            keep_block(&a);
+        end_block(&a, l, s);
+        if (!a.todo)
+            break;
+        begin_block(&a, l, s);
+    }
+    *to_a = a;
+}
+
 bool JPEG_ENTROPY(struct jpeg_lane *lanes, int n, const struct jpeg_schedule *s, uint32_t mcus)
 {
     struct runner r[JPEG_LANES];
     bool is_good = true;
     for (int i = 0; i < n; i++)
         r[i] = enter(&lanes[i], s, mcus);
-    if (n == 2)
+    if (n == 2 && !lanes[0].is_dropped && !s->has_means)
         run_two(r, lanes, s);
     for (int i = 0; i < n; i++) {
-        run_one(&r[i], &lanes[i], s);
+        if (lanes[i].is_dropped || s->has_means)
+            run_passing(&r[i], &lanes[i], s);
+        else
+            run_one(&r[i], &lanes[i], s);
         is_good &= leave(&r[i], &lanes[i]);
     }
     return is_good;

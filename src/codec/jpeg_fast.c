@@ -54,12 +54,14 @@ static bool find_tables(struct call *c, struct jpeg_shelf *shelf)
         if (!dc[i] || !ac[i])
             return false;
     }
-    c->schedule.blocks = p->blocks;
+    c->schedule = (struct jpeg_schedule){.blocks = p->blocks};
     for (int i = 0; i < p->blocks; i++) {
         int luma = p->across * p->down, component = i < luma ? 0 : i - luma + 1;
         c->schedule.block[i].component = component;
         c->schedule.block[i].dc = dc[component];
         c->schedule.block[i].ac = ac[component];
+        c->schedule.block[i].is_mean = jpeg_plan_side(p, component) == 1;
+        c->schedule.has_means |= jpeg_plan_side(p, component) == 1;
     }
     return true;
 }

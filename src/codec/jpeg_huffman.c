@@ -21,6 +21,25 @@ static uint32_t *fill(uint32_t *to, uint32_t count, uint32_t entry)
     return to;
 }
 
+static uint32_t size_of(uint32_t entry) /* of the value, from 1 - 2^size */
+{
+    return 31 - (uint32_t)__builtin_clz((uint32_t)(1 - ((int32_t)entry >> 16)));
+}
+
+/* The symbols whose codes are in the look-up bits. */
+static uint16_t skip_of(const struct jpeg_huffman *h, uint32_t bits)
+{
+    uint32_t used = 0, passed = 0;
+    while (used < JPEG_LOOK_BITS && passed <= JPEG_END_RUN) {
+        uint32_t entry = h->quick[bits << used & ((1u << JPEG_LOOK_BITS) - 1)];
+        if (!entry || used + (entry & 63) - size_of(entry) > JPEG_LOOK_BITS)
+            break;
+        used += entry & 63;
+        passed += (entry >> 8 & 255) + 1;
+    }
+    return (uint16_t)(passed ? used | passed << 8 : JPEG_NO_SKIP);
+}
+
 bool jpeg_huffman_make(struct jpeg_huffman *h, const struct jpeg_code *code, bool is_dc)
 {
     const uint8_t *counts = code->bytes, *symbols = code->bytes + 16;
@@ -38,6 +57,8 @@ bool jpeg_huffman_make(struct jpeg_huffman *h, const struct jpeg_code *code, boo
         }
         h->most[length] = counts[length - 1] ? (int32_t)next - 1 : -1;
     }
+    for (uint32_t i = 0; !is_dc && i < 1u << JPEG_LOOK_BITS; i++)
+        h->skip[i] = skip_of(h, i);
     return true;
 }
 
