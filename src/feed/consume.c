@@ -138,6 +138,7 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
     atomic_store_explicit(&f->is_consuming, true, memory_order_relaxed);
     pthread_cond_signal(&f->planner_wakes);
     pthread_mutex_unlock(&f->lock);
+    audit_run(f);
     return (int64_t)r.epoch;
 }
 
@@ -290,7 +291,12 @@ int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
     pthread_mutex_lock(&f->lock);
     int rc = f->is_closing ? error_set(e, FB_E_STATE, "feed", "the loader is closed") : take_batch(f, out, e);
     warn_if_many_held(f, &must_warn);
+    bool is_live = f->is_live;
     pthread_mutex_unlock(&f->lock);
+    if (rc == 1)
+        audit_delivered(f, *out);
+    else if (!is_live)
+        audit_end(f, rc == 0 ? "done" : "failed");
     if (must_warn)
         log_line(&f->log, LOG_WARN,
                  "more than two batches are kept by the program; each further one takes memory outside the budget (copy what you need, "

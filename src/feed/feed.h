@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "batch/slot.h"
 #include "dataset/dataset.h"
+#include "feed/audit.h"
 #include "feed/chain.h"
 #include "feed/labels.h"
 #include "feed/reads.h"
@@ -61,6 +62,7 @@ struct load {
     _Atomic uint32_t step;       /* enum load_step; relaxed: only shown */
     _Atomic uint64_t since_ns;
     struct load *next;
+    struct audit_proof proof;    /* of the place with this load's number: what was decoded there */
 };
 
 /* A stretch of batches: an epoch from `start` on. */
@@ -103,6 +105,7 @@ struct feed {
     uint64_t cache_ram;         /* bytes that the RAM cache may have */
     struct budget *budget;
     struct learnt *learnt; /* NULL: nothing is kept */
+    struct audit *audit;   /* NULL: none is wanted */
     struct ship ship;      /* to a device */
     uint64_t opened_ns;
 

@@ -24,6 +24,7 @@ void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position
     l->buffer = NULL;
     l->error = NULL;
     l->next = NULL;
+    l->proof.is_there = false;
     load_step(l, LOAD_PLANNED);
 }
 
@@ -122,6 +123,7 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
         return;
     }
     feed_note_bad(f, e, l->slot->epoch);
+    audit_bad(f, l, e);
     if (++l->attempt > MOST_ATTEMPTS || f->subset.count == 1) {
         error_remedy(e, "every stand-in tried was bad, too: check the data set");
         fail_batch(f, l, e);
@@ -305,8 +307,10 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
         return;
     }
     note_service(f, clock_now_ns() - since);
-    if (rc < 0)
+    if (rc < 0) {
         handle_bad(f, l, &e);
-    else
-        load_finish(f, l);
+        return;
+    }
+    audit_placed(f, l, bytes, n);
+    load_finish(f, l);
 }

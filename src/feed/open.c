@@ -320,7 +320,8 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     FB_TRY(open_chain(f, o, e));
     FB_TRY(source_cache_open(f, o, IO_DEPTH, e));
     FB_TRY(ship_open(f, o->device, o->pin_memory != 0, e));
-    return check_batch_fits(f, e);
+    FB_TRY(check_batch_fits(f, e));
+    return audit_open(f, o, e);
 }
 
 int feed_open(const fb_options *o, struct feed **out, struct fb_error *e)
@@ -416,6 +417,7 @@ void feed_close(struct feed *f)
     if (f->map_done)
         f->map_done(f->map_ctx);
     source_cache_close(f);
+    audit_close(f);
     learnt_close(f->learnt); /* now, not with the last batch kept: another process may want to merge */
     feed_unref(f);
 }

@@ -106,7 +106,10 @@ int64_t feed_skip(struct feed *f, uint64_t batches, struct fb_error *e)
     if (batches)
         end = ranks_batch_left(&f->layout, &r.skips, r.start, batches - 1).end;
     int rc = leave_out(f, &r, r.start, end, e);
+    bool is_live = f->is_live;
     pthread_mutex_unlock(&f->lock);
+    if (rc == 0 && is_live)
+        audit_run(f);
     return rc < 0 ? rc : (int64_t)batches;
 }
 
@@ -129,6 +132,9 @@ int feed_skip_range(struct feed *f, uint64_t first, uint64_t last, struct fb_err
     pthread_mutex_lock(&f->lock);
     struct run r = next_run(f);
     int rc = leave_out(f, &r, begin_of(f, first), begin_of(f, last), e);
+    bool is_live = f->is_live;
     pthread_mutex_unlock(&f->lock);
+    if (rc == 0 && is_live)
+        audit_run(f);
     return rc;
 }
