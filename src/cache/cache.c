@@ -158,6 +158,7 @@ static bool answer_from_disk(struct cache *c, struct io_request *r, const struct
         break;
     case ENTRY_DAMAGED:
         cache_count(&c->damaged, 1);
+        atomic_store(&c->dir.must_recount, true);
         remove_entry(c, u, hash);
         break;
     case ENTRY_FAILED:

@@ -254,7 +254,7 @@ void dir_close(struct cache_dir *d)
 {
     if (d->used_fd >= 0 && flock(d->marker_fd, LOCK_EX | LOCK_NB) == 0 && lock_usage(d) == 0) { /* the last one out */
         struct usage u = read_usage(d);
-        u.is_clean = 1;
+        u.is_clean = !atomic_load(&d->must_recount);
         write_usage(d, u);
     }
     int fds[] = {d->used_fd, d->place_fd, d->usage_fd, d->marker_fd, d->fd};

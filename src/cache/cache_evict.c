@@ -7,7 +7,7 @@
  * What other running jobs use is not touched: two runs that share a cache keep what they have instead of taking turns.
  *
  * "Needed last" comes from the order: a walk backwards from the end of the next epoch, over samples that were used in this one already, then
- * back through the rest of this epoch. What the walk has passed is looked at again when the reader is a sixteenth of an epoch further.
+ * back through the rest of this epoch. It starts over when the reader is a sixteenth of an epoch further, or a 64th if it found nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "cache/cache_own.h"
 
-enum { PLACES_MOST = 1024, TRIES = 4 };
+enum { PLACES_MOST = 1024, TRIES = 4, WALKS = 16, WALKS_IN_NEED = 64 }; /* walks per epoch */
 static const uint64_t look_again_ns = 30000000000;
 
 struct clearing {
@@ -170,17 +170,27 @@ static void clear_strangers(struct clearing *g)
 
 /* ---- this run ---- */
 
+/* Is it time to start the walk over? What it passed because it was not there, or was still needed in this epoch, may have become the furthest. */
+static bool is_walk_old(const struct cache *c, const struct cache_reader *r, uint64_t parts)
+{
+    uint64_t part = c->source.count / parts;
+    bool is_other_run = !c->is_far_known || c->far_epoch != r->epoch || r->position < c->far_position;
+    return is_other_run || r->position - c->far_position > part;
+}
+
+static void start_walk(struct cache *c, const struct cache_reader *r)
+{
+    c->far_step = 2 * c->source.count;
+    c->far_epoch = r->epoch;
+    c->far_position = r->position;
+    c->is_far_known = true;
+}
+
 /* The walk's next candidate: the index of an entry that is there and was not passed yet; CACHE_NO_INDEX: none is needed later than `step`. */
 static uint64_t next_from_far(struct cache *c, const struct cache_reader *r, uint64_t step)
 {
     const struct cache_source *s = &c->source;
     uint64_t n = s->count;
-    if (!c->is_far_known || c->far_epoch != r->epoch || r->position < c->far_position || r->position - c->far_position > n / 16) {
-        c->far_step = 2 * n;
-        c->far_epoch = r->epoch;
-        c->far_position = r->position;
-        c->is_far_known = true;
-    }
     while (c->far_step > step + 1 && c->far_step > r->position) {
         uint64_t at = --c->far_step;
         uint64_t i = at >= n ? s->any_at(s->ctx, r->epoch + 1, at - n) : s->any_at(s->ctx, r->epoch, at);
@@ -197,8 +207,14 @@ static void clear_own(struct clearing *g, const struct cache_reader *r, uint64_t
     struct cache *c = g->c;
     char name[DIR_NAME_BYTES];
     while (g->freed < g->wanted) {
+        if (is_walk_old(c, r, WALKS))
+            start_walk(c, r);
         uint64_t i = next_from_far(c, r, step);
         struct cache_unit u;
+        if (i == CACHE_NO_INDEX && is_walk_old(c, r, WALKS_IN_NEED)) {
+            start_walk(c, r);
+            i = next_from_far(c, r, step);
+        }
         if (i == CACHE_NO_INDEX || !c->source.unit_at(c->source.ctx, i, &u))
             return;
         atomic_store_explicit(&c->present[i], 0, memory_order_relaxed);
