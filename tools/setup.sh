@@ -15,7 +15,7 @@ VENV=.venv
 packages_of() {
     case $1 in
     build)
-        echo gcc libc6-dev pkg-config libcmocka-dev libdeflate-dev libhdf5-dev libjansson-dev libjpeg62-turbo-dev liblz4-dev \
+        echo gcc libc6-dev pkg-config libcmocka-dev libcurl4-openssl-dev libdeflate-dev libhdf5-dev libjansson-dev libjpeg62-turbo-dev liblz4-dev \
             libsndfile1-dev libspng-dev liburing-dev libwebp-dev libxxhash-dev libzstd-dev zlib1g-dev
         ;;
     test) echo g++ binutils ;;

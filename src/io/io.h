@@ -3,8 +3,11 @@
 #define FB_IO_IO_H
 
 #include "model/io_ops.h"
+#include "model/store_ops.h"
 
 extern const struct io_ops *const io_list[]; /* NULL-terminated, best first */
+
+extern const struct store_ops *const io_stores[]; /* NULL-terminated */
 
 /* spec: NULL or "auto" (uring if the kernel lets us, else pread, said once in the log), a name, or "name:options". */
 int io_open(struct io **out, const char *spec, uint32_t depth, const struct log *log, struct fb_error *e);

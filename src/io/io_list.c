@@ -6,5 +6,6 @@ const struct io_ops *const io_list[] = {
     &io_null,
     &io_slow,
     &io_fault,
+    &io_s3,
     NULL,
 };

@@ -1,5 +1,5 @@
 /* The shape of an object store, as far as a data set needs it: what is there, and a few bytes of some of it. One static const table per kind,
- * listed in io/store_list.c. The samples themselves are read through the store's io back-end (io_ops.h), spec STORE_IO_SPEC.
+ * listed in io/store_list.c. The samples themselves are read through the store's io back-end (io_ops.h), "s3:url=s3://...".
  *
  * Nothing is ever written to a store.
  *

@@ -8,7 +8,7 @@ LIVES_IN = {
     "jpeglib.h": {"codec", "jobs"}, "jerror.h": {"codec"},  # jobs writes JPEG when it shrinks
     "spng.h": {"codec"}, "webp/": {"codec"}, "zlib.h": {"codec"},
     "hdf5.h": {"hdf5"}, "libdeflate.h": {"codec"}, "lz4.h": {"codec"}, "zstd.h": {"codec"},
-    "sndfile.h": {"codec"}, "liburing": {"io"}, "jansson.h": {"codec", "dataset", "order", "jobs"},
+    "sndfile.h": {"codec"}, "liburing": {"io"}, "curl/": {"io"}, "jansson.h": {"codec", "dataset", "order", "jobs"},
     "xxhash.h": {"base"}, "Python.h": {"python"},
 }
 INCLUDE = re.compile(r"^\s*#\s*include\s*<([^>]+)>", re.M)
