@@ -1,12 +1,13 @@
 /* .npz: a zip archive of .npy files.
  *
- * A stored member is an array in one piece; a deflated one is a single chunk whose filter drops the .npy header in front. Members that are
- * no arrays are passed over, as numpy.load gives them only when asked; arrays that cannot be read (objects, strings) are listed with the
- * reason. An archive with nothing that can be read is refused.
+ * A stored member is an array in one piece; a deflated one is a single chunk whose filter drops the .npy header in front, and whose sum is
+ * checked. Members that are no arrays are passed over, as numpy.load gives them only when asked; arrays that cannot be read (objects,
+ * strings) are listed with the reason. An archive with nothing that can be read is refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/text.h"
 #include "codec/npy.h"
@@ -29,8 +30,15 @@ static int set_name(struct array_layout *a, const struct zip_member *m, struct f
     return 0;
 }
 
+/* The archive has the sum of header and numbers. That of the numbers alone: take away what the header's sum has become behind so many. */
+static uint32_t sum_behind(const struct zip_member *m, uint32_t header_sum, uint64_t numbers)
+{
+    return m->crc ^ (uint32_t)crc32_combine(header_sum, 0, (z_off_t)numbers);
+}
+
 /* A deflated member: one chunk, the whole array. */
-static int set_chunk(struct array_layout *a, const struct zip_member *m, size_t header, struct array_chunk *chunk, struct fb_error *e)
+static int set_chunk(struct array_layout *a, const struct zip_member *m, size_t header, uint32_t header_sum, struct array_chunk *chunk,
+                     struct fb_error *e)
 {
     if (m->stored > UINT32_MAX) {
         error_set(e, FB_E_UNSUPPORTED, "decode", "it is deflated in one piece of more than 4 GB");
@@ -42,14 +50,16 @@ static int set_chunk(struct array_layout *a, const struct zip_member *m, size_t 
     a->chunk = chunk;
     a->chunk_count = 1;
     memcpy(a->chunk_shape, a->shape, sizeof(a->shape));
-    a->filter_count = 1;
-    a->filter[0] = (struct array_filter){ARRAY_RAW_DEFLATE, (uint32_t)header};
+    a->filter_count = 2;
+    a->filter[0] = (struct array_filter){ARRAY_CRC32, sum_behind(m, header_sum, a->bytes)};
+    a->filter[1] = (struct array_filter){ARRAY_RAW_DEFLATE, (uint32_t)header};
     a->bytes = a->offset = 0;
     return 0;
 }
 
-/* The .npy header of a member. 1: it is no array. */
-static int read_header(const struct array_source *s, const struct zip_member *m, struct array_layout *a, size_t *length, struct fb_error *e)
+/* The .npy header of a member, its length and its sum. 1: it is no array. */
+static int read_header(const struct array_source *s, const struct zip_member *m, struct array_layout *a, size_t *length, uint32_t *sum,
+                       struct fb_error *e)
 {
     uint8_t prefix[NPY_PREFIX_BYTES], header[NPY_MAX_HEADER];
     size_t n = m->bytes < sizeof(prefix) ? (size_t)m->bytes : sizeof(prefix);
@@ -60,6 +70,7 @@ static int read_header(const struct array_source *s, const struct zip_member *m,
     if (*length > m->bytes)
         return array_damaged(e, (int64_t)m->at, "the .npy header is cut off");
     FB_TRY(zip_read_start(s, m, header, *length, e));
+    *sum = (uint32_t)crc32(0, header, (uInt)*length);
     FB_TRY(npy_header_read(header, *length, a, e));
     if (m->bytes - *length != a->bytes)
         return array_damaged(e, (int64_t)m->at, "its shape asks for %llu bytes, the archive has %llu of it", (unsigned long long)a->bytes,
@@ -71,14 +82,15 @@ static int read_array(const struct array_source *s, const struct zip_member *m, 
                       struct fb_error *e)
 {
     size_t header;
+    uint32_t header_sum;
     FB_TRY(zip_check_method(m, e));
-    int rc = read_header(s, m, a, &header, e);
+    int rc = read_header(s, m, a, &header, &header_sum, e);
     if (rc)
         return rc;
     a->storage = ARRAY_CONTIGUOUS;
     a->offset = a->bytes ? m->at + header : m->at;
     if (m->method == ZIP_DEFLATED && a->bytes)
-        FB_TRY(set_chunk(a, m, header, chunk, e));
+        FB_TRY(set_chunk(a, m, header, header_sum, chunk, e));
     return array_check(a, s->size, e);
 }
 

@@ -81,7 +81,8 @@ static bool undo_lz4(struct step *s)
 
 /* ---- sums ---- */
 
-/* HDF5's: over 16-bit big-endian words, an odd last byte as the upper half of one. Sums are folded every 360 words, before they overflow. */
+/* HDF5's: over 16-bit big-endian words, an odd last byte as the upper half of one. Sums are folded every 360 words, before they
+ * overflow. */
 uint32_t fletcher32_of(const uint8_t *bytes, size_t n)
 {
     uint32_t low = 0, high = 0;
@@ -123,7 +124,7 @@ static const struct {
 } kinds[] = {
     {ARRAY_DEFLATE, "deflate", undo_deflate}, {ARRAY_RAW_DEFLATE, "deflate", undo_raw_deflate}, {ARRAY_LZF, "lzf", undo_lzf},
     {ARRAY_LZ4, "lz4", undo_lz4},             {ARRAY_ZSTD, "zstd", undo_zstd},                  {ARRAY_SHUFFLE, "shuffle", NULL},
-    {ARRAY_FLETCHER32, "fletcher32", NULL},
+    {ARRAY_FLETCHER32, "fletcher32", NULL},   {ARRAY_CRC32, "crc32", NULL},
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
@@ -183,7 +184,7 @@ static size_t bytes_before(const struct chain *c, int i)
             continue;
         if (c->a->filter[k].id == ARRAY_FLETCHER32)
             bytes += 4;
-        else if (c->a->filter[k].id != ARRAY_SHUFFLE)
+        else if (c->a->filter[k].id != ARRAY_SHUFFLE && c->a->filter[k].id != ARRAY_CRC32)
             return SIZE_MAX;
     }
     return bytes;
@@ -241,11 +242,20 @@ static int undo_fletcher32(struct chain *c, struct fb_error *e)
     return 0;
 }
 
+static int check_crc32(struct chain *c, int i, struct fb_error *e)
+{
+    if (libdeflate_crc32(0, c->data, c->n) != c->a->filter[i].param)
+        return damaged(c->a, e, "crc32 checksum", "does not fit its bytes");
+    return 0;
+}
+
 static int undo(struct chain *c, int i, struct fb_error *e)
 {
     int kind = kind_of(c->a->filter[i].id);
     if (kinds[kind].undo)
         return undo_stream(c, i, kind, e);
+    if (c->a->filter[i].id == ARRAY_CRC32)
+        return check_crc32(c, i, e);
     return c->a->filter[i].id == ARRAY_SHUFFLE ? undo_shuffle(c, i, e) : undo_fletcher32(c, e);
 }
 

@@ -1,7 +1,7 @@
 /* Arrays in files: where the numbers of a named array lie.
  *
- * Every array format comes down to this: npy, npz, safetensors, HDF5, WAV. A format's parser says where things are; reading, unfiltering and
- * converting are the same for all. The first dimension is the one that rows, instances of a bag and frames of sound are counted in.
+ * Every array format comes down to this: npy, npz, safetensors, HDF5, WAV. A format's parser says where things are; reading, unfiltering
+ * and converting are the same for all. The first dimension is the one that rows, instances of a bag and frames of sound are counted in.
  *
  * A layout is made from hostile bytes: array_check has passed on each one before anybody uses it. Pointers in it point into memory of the
  * struct array_file it belongs to.
@@ -38,16 +38,18 @@ enum array_storage {
     ARRAY_OPAQUE      /* only the format's own reader can: variable-length, compound, compressed sound */
 };
 
-/* HDF5's registered numbers; a zip member is one chunk with ARRAY_RAW_DEFLATE. */
+/* HDF5's registered numbers; a zip member is one chunk with ARRAY_CRC32 (a sum of the numbers, which it does not change) and
+ * ARRAY_RAW_DEFLATE. */
 enum array_filter_id {
     ARRAY_DEFLATE = 1, ARRAY_SHUFFLE = 2, ARRAY_FLETCHER32 = 3,
     ARRAY_LZF = 32000, ARRAY_LZ4 = 32004, ARRAY_ZSTD = 32015,
-    ARRAY_RAW_DEFLATE = 1 << 20
+    ARRAY_RAW_DEFLATE = 1 << 20, ARRAY_CRC32
 };
 
 struct array_filter {
     uint32_t id;
-    uint32_t param; /* shuffle: bytes of an element; raw deflate: bytes before the array in what comes out (npy header); else 0 */
+    uint32_t param; /* shuffle: bytes of an element; raw deflate: bytes before the array in what comes out (npy header);
+                     * crc32: the sum; else 0 */
 };
 
 #define ARRAY_NO_CHUNK UINT64_MAX
@@ -95,16 +97,16 @@ void array_file_free(struct array_file *f);
 /* The array of that name ("" or NULL: the only one), or NULL. */
 const struct array_layout *array_find(const struct array_file *f, const char *name);
 
-/* Everything inside the file, no product overflows, chunk grid and shapes agree, filters known, sizes of numbers right. FB_E_DATA says what is not
- * so; an unknown filter is FB_E_UNSUPPORTED, named. */
+/* Everything inside the file, no product overflows, chunk grid and shapes agree, filters known, sizes of numbers right. FB_E_DATA says
+ * what is not so; an unknown filter is FB_E_UNSUPPORTED, named. */
 int array_check(const struct array_layout *a, uint64_t object_size, struct fb_error *e);
 
 /* Bytes of one row (everything but the first dimension), as stored and as it comes out. */
 uint64_t array_row_bytes(const struct array_layout *a);
 uint64_t array_rows(const struct array_layout *a); /* 1 for a single number */
 
-/* A layout as a learnt record and back. Chunk tables of even spacing shrink to a few bytes, others to a few bytes per chunk. `out` NULL: only
- * the size is told. Reading is safe for any bytes and calls array_check. */
+/* A layout as a learnt record and back. Chunk tables of even spacing shrink to a few bytes, others to a few bytes per chunk. `out` NULL:
+ * only the size is told. Reading is safe for any bytes and calls array_check. */
 size_t array_record_write(const struct array_file *f, uint8_t *out, size_t capacity);
 int array_record_read(struct array_file *f, const uint8_t *record, size_t n, uint64_t object_size, struct fb_error *e);
 

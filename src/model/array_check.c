@@ -1,8 +1,8 @@
 /* Is a layout one that can be read? Everything that later code computes without looking is proved here: no product overflows, every byte
  * lies inside the file, the grid of chunks is the shape's, an unfiltered chunk has exactly its size.
  *
- * A compressed chunk must be able to hold what it claims: deflate, lz4 and lzf have a largest ratio, and a claim beyond it is refused before
- * anybody asks for memory. zstd has none worth naming; there the memory budget is the limit.
+ * A compressed chunk must be able to hold what it claims: deflate, lz4 and lzf have a largest ratio, and a claim beyond it is refused
+ * before anybody asks for memory. zstd has none worth naming; there the memory budget is the limit.
  */
 #include <string.h>
 
@@ -39,8 +39,8 @@ static bool is_number_right(const struct array_layout *a)
     return a->stored_bytes == sounds[a->code].bytes && (a->dtype == FB_FLOAT32 || (a->dtype == FB_INT16 && sounds[a->code].fits_int16));
 }
 
-/* The bytes of a block of that shape; an empty dimension counts as one, so that rows of an empty array have a size too. False: more than any
- * file can have. */
+/* The bytes of a block of that shape; an empty dimension counts as one, so that rows of an empty array have a size too. False: more than
+ * any file can have. */
 static bool bytes_of(const uint64_t *shape, int ndim, uint64_t number, uint64_t *bytes)
 {
     *bytes = number;
@@ -69,6 +69,7 @@ static const struct {
     {5, 1, "nbit"},              {6, 1, "scale-offset"},          {305, 1, "LZO"},          {307, 1, "bzip2"},
     {32001, 1, "Blosc"},         {32006, 1, "SZ"},                {32008, 1, "Bitshuffle"}, {32013, 1, "ZFP"},
     {32018, 1, "FCIDECOMP"},     {32024, 1, "SZ3"},               {32026, 1, "Blosc2"},     {32028, 1, "SPERR"},
+    {ARRAY_CRC32, 1, NULL},
 };
 enum { FILTERS = sizeof(filters) / sizeof(filters[0]) };
 
