@@ -181,20 +181,29 @@ int file_open(const char *path, hid_t *file, uint64_t *size, struct fb_error *e)
     return *file < 0 ? hdf5_failed(e, "HDF5 cannot open it", NULL) : 0;
 }
 
+/* A chunk that was never written is a failure of H5D__chunk_direct_read itself; damage to the index is one of something below it. */
+static herr_t is_chunk_missing(unsigned n, const H5E_error2_t *one, void *answer)
+{
+    if (n == 0)
+        *(bool *)answer = one->func_name && strcmp(one->func_name, "H5D__chunk_direct_read") == 0;
+    return 0;
+}
+
 int file_find_chunk(hid_t dataset, const hsize_t *at, struct array_chunk *c)
 {
-    hsize_t stored = 0;
     char nowhere[8];
+    bool is_missing = false;
     *c = (struct array_chunk){.offset = ARRAY_NO_CHUNK};
-    if (H5Dget_chunk_storage_size(dataset, at, &stored) < 0)
-        return -1;
-    if (stored == 0)
-        return 0;
     memset(&note, 0, sizeof(note));
     note.is_on = true;
     herr_t rc = H5Dread_chunk(dataset, H5P_DEFAULT, at, &c->skips, nowhere);
     note.is_on = false;
-    if (rc < 0 || !note.was_asked || note.length > UINT32_MAX)
+    if (rc < 0) {
+        H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, is_chunk_missing, &is_missing);
+        c->skips = 0;
+        return is_missing ? 0 : -1;
+    }
+    if (!note.was_asked || note.length > UINT32_MAX)
         return -1;
     c->offset = note.offset;
     c->length = (uint32_t)note.length;

@@ -45,9 +45,13 @@ int hdf5_failed(struct fb_error *e, const char *what, const char *name)
 {
     char said[200] = "no reason given";
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, said);
-    if (name)
-        return error_set(e, FB_E_DATA, "decode", "%s \"%s\": %s", what, name, said);
-    return error_set(e, FB_E_DATA, "decode", "%s: %s", what, said);
+    bool is_newer = strncmp(said, "bad version number", 18) == 0;
+    int code = is_newer ? FB_E_UNSUPPORTED : FB_E_DATA;
+    error_set(e, code, "decode", "%s%s%s%s: %s", what, name ? " \"" : "", name ? name : "", name ? "\"" : "", said);
+    if (is_newer)
+        error_remedy(e, "it may be of a newer kind than HDF5 %d.%d.%d reads: write it without libver=\"latest\", or h5repack it", H5_VERS_MAJOR,
+                     H5_VERS_MINOR, H5_VERS_RELEASE);
+    return code;
 }
 
 /* ---- limits ---- */

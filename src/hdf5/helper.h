@@ -72,7 +72,7 @@ int64_t longest_element(hid_t dataset, const struct form *f);
 
 /* ---- helper.c ---- */
 
-/* FB_E_DATA with what libhdf5 says about its last failure. */
+/* FB_E_DATA with what libhdf5 says about its last failure; FB_E_UNSUPPORTED if the file seems newer than the library. */
 int hdf5_failed(struct fb_error *e, const char *what, const char *name);
 
 #endif

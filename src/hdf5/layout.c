@@ -146,11 +146,10 @@ static int take_compact(struct array_layout *a, const struct dataset *s, void **
 
 static int take_contiguous(struct array_layout *a, const struct dataset *s, void **owned)
 {
-    haddr_t offset = H5Dget_offset(s->id);
-    if (offset == HADDR_UNDEF)
+    if (H5Dget_storage_size(s->id) == 0) /* H5Dget_offset cannot tell: it adds the user block to "nowhere", too */
         return all_fill(a, owned);
     a->storage = ARRAY_CONTIGUOUS;
-    a->offset = offset;
+    a->offset = H5Dget_offset(s->id);
     return 0;
 }
 
@@ -303,10 +302,10 @@ int describe_dataset(struct description *all, hid_t id, const char *name, bool i
     if (rc == 0)
         rc = take_all(all, a, &s, is_elsewhere, &all->owned[all->file.count]);
     if (rc < 0)
-        hdf5_failed(e, "HDF5 cannot read the structure of", name); /* before any other call clears what it has to say */
+        rc = hdf5_failed(e, "HDF5 cannot read the structure of", name); /* before any other call clears what it has to say */
     close_dataset(&s);
     all->file.count++;
-    return rc < 0 ? FB_E_DATA : 0;
+    return rc;
 }
 
 void describe_external(struct description *all, const char *name)

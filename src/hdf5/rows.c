@@ -123,11 +123,9 @@ static int open_reading(hid_t file, const char *name, bool allows_external, stru
     *r = (struct reading){.name = name, .type = H5I_INVALID_HID, .space = H5I_INVALID_HID, .creation = H5I_INVALID_HID, .block = H5I_INVALID_HID};
     r->form.memory = H5I_INVALID_HID;
     r->id = H5Oopen(file, name, access);
-    if (r->id < 0)
-        hdf5_failed(e, "HDF5 cannot open", name);
+    int rc = r->id < 0 ? hdf5_failed(e, "HDF5 cannot open", name) : 0;
     H5Pclose(access);
-    if (r->id < 0)
-        return FB_E_DATA;
+    FB_TRY(rc);
     if (H5Iget_type(r->id) != H5I_DATASET)
         return error_set(e, FB_E_NOT_FOUND, "decode", "there is no array \"%s\" in it", name);
     r->type = H5Dget_type(r->id);
