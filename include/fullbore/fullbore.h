@@ -131,6 +131,8 @@ struct fb_progress {
 };
 
 enum fb_on_error { FB_RAISE = 0, FB_SKIP };
+enum { FB_SAMPLE_ROW = 1, FB_SAMPLE_FILE };    /* fb_options.sample */
+enum { FB_COLLATE_PAD = 1, FB_COLLATE_RAGGED }; /* fb_options.collate: arrays have the lengths in "lengths", or "offsets" */
 
 /* One sample inside a function of the caller's: a "map" step of `transforms`. Everything is the callee's during the call only. */
 struct fb_map {
@@ -219,6 +221,13 @@ typedef struct fb_options {
     /* order, more closely */
     int takes_order;                /* 1: every epoch's order is given by fb_push_order; no shuffle, weights or ranks */
 
+    /* arrays and sound: see docs/arrays.md */
+    int sample;                     /* 0: by the source; FB_SAMPLE_ROW, FB_SAMPLE_FILE */
+    int collate;                    /* 0: all samples have one shape; FB_COLLATE_PAD, FB_COLLATE_RAGGED */
+    int preload;                    /* 1: all rows are read into memory before the first batch, or it says what does not fit */
+    int allow_external;             /* 1: HDF5 files may refer to other files */
+    uint64_t window;                /* shuffle 2: rows that are mixed with each other; 0: chosen by the layout */
+
     /* unstable */
     const char *io;                 /* NULL or "auto", "uring", "pread", "null", "slow:...", "fault:..."; see src/io/README.md */
 
@@ -305,6 +314,8 @@ FB_API int fb_push_order(fb_loader *l, const uint64_t *samples, uint64_t count, 
 /* Fixes rank and world size before the first epoch; afterwards FB_E_STATE. */
 FB_API int fb_set_rank(fb_loader *l, int rank, int world_size, struct fb_error *e);
 FB_API void fb_get_rank(const fb_loader *l, int *rank, int *world_size);
+/* What the environment says (torchrun, SLURM, MPI ...); 0 of 1 if it says nothing. FB_E_USAGE: it contradicts itself. */
+FB_API int fb_find_rank(int *rank, int *world_size, struct fb_error *e);
 
 /* The state after the last batch returned, as JSON of less than 1 KB; and back. Loading refuses, with FB_E_STATE and everything that differs in
  * the cause, a state of other data, another selection, seed or kind of order, of an unknown version, or changed since it was saved.

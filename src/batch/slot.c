@@ -22,8 +22,9 @@ static void c_order_strides(struct slot_field *f)
     }
 }
 
-int slot_shape_add(struct slot_shape *s, const char *name, enum fb_dtype dtype, int ndim, const int64_t *shape, const int64_t *strides,
-                   struct fb_error *e)
+/* The field's own figures; the caller says where it lies. */
+static int describe(struct slot_shape *s, struct slot_field **out, const char *name, enum fb_dtype dtype, int ndim, const int64_t *shape,
+                    const int64_t *strides, struct fb_error *e)
 {
     if (s->field_count == FB_MAX_FIELDS || ndim >= FB_MAX_DIMS)
         return error_set(e, FB_E_USAGE, "batch", "a batch has at most %d fields of %d dimensions", FB_MAX_FIELDS, FB_MAX_DIMS - 1);
@@ -41,11 +42,31 @@ int slot_shape_add(struct slot_shape *s, const char *name, enum fb_dtype dtype, 
         memcpy(f->strides, strides, (size_t)ndim * sizeof(*strides));
     else
         c_order_strides(f);
+    *out = f;
+    return 0;
+}
+
+int slot_shape_add(struct slot_shape *s, const char *name, enum fb_dtype dtype, int ndim, const int64_t *shape, const int64_t *strides,
+                   struct fb_error *e)
+{
+    struct slot_field *f = NULL;
+    FB_TRY(describe(s, &f, name, dtype, ndim, shape, strides, e));
     size_t bytes;
     if (__builtin_mul_overflow(f->sample_bytes, (size_t)s->places, &bytes) || bytes > SIZE_MAX / 4)
         return error_set(e, FB_E_USAGE, "batch", "a batch of %u samples is too large for memory", s->places);
     f->offset = s->bytes;
     s->bytes += align_up(bytes);
+    s->field_count++;
+    return 0;
+}
+
+int slot_shape_add_variable(struct slot_shape *s, const char *name, enum slot_packing packing, enum fb_dtype dtype, int ndim,
+                            const int64_t *shape, struct fb_error *e)
+{
+    struct slot_field *f = NULL;
+    FB_TRY(describe(s, &f, name, dtype, ndim, shape, NULL, e));
+    f->packing = packing;
+    s->row_bytes += f->sample_bytes;
     s->field_count++;
     return 0;
 }
@@ -65,7 +86,12 @@ struct slot *slot_new(const struct slot_shape *shape, void *owner, size_t load_b
     s->memory = memory_map(shape->bytes);
     s->place = calloc(shape->places, sizeof(*s->place));
     s->loads = calloc(shape->places, load_bytes);
-    if (s->memory && s->place && s->loads)
+    bool has_lengths = shape->row_bytes > 0;
+    if (has_lengths && (s->room = calloc(shape->places, 3 * sizeof(*s->room)))) {
+        s->start = s->room + shape->places;
+        s->rows = s->start + shape->places;
+    }
+    if (s->memory && s->place && s->loads && (!has_lengths || s->room))
         return s;
     slot_free(s);
     return NULL;
@@ -74,6 +100,10 @@ struct slot *slot_new(const struct slot_shape *shape, void *owner, size_t load_b
 void slot_free(struct slot *s)
 {
     memory_unmap(s->memory, s->shape->bytes);
+    memory_unmap(s->rows_memory, s->rows_capacity);
+    free(s->room);
+    free(s->turn);
+    free(s->keys);
     free(s->place);
     free(s->loads);
     free(s->error);
@@ -86,6 +116,8 @@ void slot_prepare(struct slot *s, uint32_t count)
     for (int i = 0; i < s->shape->field_count; i++) {
         const struct slot_field *f = &s->shape->field[i];
         struct fb_array *a = &s->array[i];
+        if (f->packing != SLOT_STACKED)
+            continue;
         *a = (struct fb_array){.name = f->name, .dtype = f->dtype, .ndim = f->ndim + 1, .data = slot_at(s, i, 0)};
         a->shape[0] = count;
         a->strides[0] = (int64_t)f->sample_bytes;
@@ -98,5 +130,8 @@ void slot_prepare(struct slot *s, uint32_t count)
 void *slot_at(const struct slot *s, int field, uint32_t place)
 {
     const struct slot_field *f = &s->shape->field[field];
-    return (char *)s->memory + f->offset + f->sample_bytes * place;
+    if (f->packing == SLOT_STACKED)
+        return (char *)s->memory + f->offset + f->sample_bytes * place;
+    uint64_t row = f->packing == SLOT_PADDED ? s->longest * place : s->start[place];
+    return (char *)s->rows_memory + s->rows_at[field] + row * f->sample_bytes;
 }

@@ -18,9 +18,13 @@
 #include "base/error.h"
 #include "model/draw.h"
 
+/* How samples of different lengths lie in a field: one length for all; padded to the longest; one after another. */
+enum slot_packing { SLOT_STACKED, SLOT_PADDED, SLOT_RAGGED };
+
 /* One field of every batch: what a sample takes of it, and where it starts in the slot. */
 struct slot_field {
     char name[64];
+    enum slot_packing packing; /* not SLOT_STACKED: shape, strides and sample_bytes are those of one row, without the length */
     enum fb_dtype dtype;
     int ndim; /* without the batch dimension */
     int64_t shape[FB_MAX_DIMS];
@@ -33,15 +37,25 @@ struct slot_shape {
     uint32_t places;
     int field_count;
     struct slot_field field[FB_MAX_FIELDS];
-    size_t bytes; /* of the arrays */
+    size_t bytes; /* of the arrays, those of variable length left out */
+    size_t row_bytes; /* of all fields of variable length together: of one row */
+    int length_field; /* of the array with the lengths (SLOT_PADDED) or offsets (SLOT_RAGGED), if row_bytes is not 0 */
 };
 
 /* Adds a field of `shape` (C order unless strides are given); image first, then labels. */
 int slot_shape_add(struct slot_shape *s, const char *name, enum fb_dtype dtype, int ndim, const int64_t *shape, const int64_t *strides,
                    struct fb_error *e);
 
+/* Adds a field of variable length: rows of `shape`. All of a batch have the same packing and lengths. */
+int slot_shape_add_variable(struct slot_shape *s, const char *name, enum slot_packing packing, enum fb_dtype dtype, int ndim,
+                            const int64_t *shape, struct fb_error *e);
+/* After the last of these: the array of lengths or offsets. */
+int slot_shape_add_lengths(struct slot_shape *s, struct fb_error *e);
+
 struct slot_place {
-    uint64_t sample; /* index in the catalog of what was decoded here */
+    uint64_t sample;   /* index in the catalog (of rows: among all rows) of what was decoded here */
+    uint64_t selected; /* the same among the selected ones */
+    uint64_t position; /* in the epoch */
     const char *key;
     struct draw draw;
     bool is_repeat;
@@ -69,6 +83,8 @@ struct slot {
     void *memory;
     struct slot_place *place;
     void *loads;  /* the feed's: one per place */
+    uint32_t *turn; /* the feed's: the places in the order in which loads take them; NULL: as they are numbered */
+    char *keys;     /* of places that have none of their own, made when somebody asks */
 
     /* set by the planner */
     uint64_t generation; /* of the plan it belongs to: an abandoned plan's slots are recycled unseen */
@@ -78,6 +94,15 @@ struct slot {
     uint32_t count;      /* places used */
     struct fb_array array[FB_MAX_FIELDS];
     char state_json[1024];
+
+    /* variable lengths */
+    void *rows_memory;
+    size_t rows_capacity;
+    uint64_t longest, total; /* rows */
+    size_t rows_at[FB_MAX_FIELDS];
+    uint64_t *room;          /* rows that each place has room for */
+    uint64_t *start;         /* SLOT_RAGGED: first row of each place */
+    uint64_t *rows;          /* in each place, as it came */
 
     _Atomic uint32_t remaining; /* loads not finished; the one that brings it to 0 publishes (acquire-release: it sees all places) */
     _Atomic int refs;           /* of the consumer */
@@ -106,6 +131,12 @@ struct slot *slot_new(const struct slot_shape *shape, void *owner, size_t load_b
 void slot_free(struct slot *s);
 /* Points the arrays at the first `count` places. */
 void slot_prepare(struct slot *s, uint32_t count);
+/* Bytes that the rows of a batch take whose places have room for room[0..count). */
+size_t slot_rows_bytes(const struct slot *s, uint32_t count);
+/* The same for lengths: room is set, `count` places. False: no memory. The budget is the caller's business: rows_capacity tells. */
+bool slot_prepare_rows(struct slot *s, uint32_t count);
+/* After the last load: lengths and offsets as they came; closes gaps that shorter stand-ins left. */
+void slot_finish_rows(struct slot *s);
 /* Where field `field` of `place` is. */
 void *slot_at(const struct slot *s, int field, uint32_t place);
 

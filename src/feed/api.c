@@ -1,9 +1,11 @@
 /* The public functions: each a thin door to the part that does the work. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "feed/arrays.h"
 #include "feed/feed.h"
 
 static struct feed *feed_of(const fb_loader *l)
@@ -83,9 +85,24 @@ static const struct slot_place *place_of(const fb_batch *b, int place)
     return place >= 0 && (uint32_t)place < slot_of(b)->count ? &slot_of(b)->place[place] : &none;
 }
 
+/* Keys of rows are made when somebody asks, all of a batch at once. */
+static const char *row_key(const fb_batch *b, int place)
+{
+    struct slot *s = (struct slot *)b;
+    struct feed *f = s->owner;
+    enum { KEY_BYTES = 288 };
+    pthread_mutex_lock(&f->lock);
+    if (!s->keys && (s->keys = calloc(s->count, KEY_BYTES)))
+        for (uint32_t i = 0; i < s->count; i++)
+            arrays_row_key(f->arrays, s->place[i].sample, s->keys + (size_t)i * KEY_BYTES, KEY_BYTES);
+    pthread_mutex_unlock(&f->lock);
+    return s->keys ? s->keys + (size_t)place * KEY_BYTES : "";
+}
+
 const char *fb_batch_key(const fb_batch *b, int place)
 {
-    return place_of(b, place)->key;
+    const char *key = place_of(b, place)->key;
+    return key ? key : row_key(b, place);
 }
 
 uint64_t fb_batch_sample(const fb_batch *b, int place)
@@ -238,6 +255,13 @@ void fb_get_rank(const fb_loader *l, int *rank, int *world_size)
         feed_resolve(f, NULL);
     *rank = f->rank;
     *world_size = f->world;
+}
+
+int fb_find_rank(int *rank, int *world_size, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    *rank = *world_size = -1;
+    return ranks_from_environment((const char *(*)(const char *))getenv, rank, world_size, e ? e : &unused);
 }
 
 int fb_save_state(const fb_loader *l, char *out, size_t out_size)

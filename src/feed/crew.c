@@ -153,6 +153,7 @@ static void free_scratch(struct worker *w)
     scratch_free(&w->pixels);
     scratch_free(&w->work);
     scratch_free(&w->known);
+    scratch_free(&w->pieces);
     scratch_free(&w->mapped[0]);
     scratch_free(&w->mapped[1]);
 }
@@ -165,6 +166,8 @@ static void ease(struct crew *c, struct worker *w)
     w->pressure_seen = pressure;
     free_scratch(w);
     scratch_free(&w->codec.scratch);
+    scratch_free(&w->unfilter.work[0]);
+    scratch_free(&w->unfilter.work[1]);
 }
 
 static void run_chain(struct crew *c, struct worker *w, struct feed *f, struct load *l)
@@ -208,6 +211,7 @@ static void *worker_main(void *arg)
     }
     pthread_mutex_unlock(&c->lock);
     free_scratch(w);
+    unfilter_free(&w->unfilter);
     codec_state_free(&w->codec);
     return NULL;
 }
@@ -219,7 +223,8 @@ static int start_worker(struct crew *c, int index, struct fb_error *e)
         return error_set_errno(e, "feed", ENOMEM, "make worker %d", index);
     w->index = (uint32_t)index;
     w->bytes.budget = w->pixels.budget = w->work.budget = w->known.budget = &the_budget;
-    w->mapped[0].budget = w->mapped[1].budget = &the_budget;
+    w->mapped[0].budget = w->mapped[1].budget = w->pieces.budget = &the_budget;
+    unfilter_init(&w->unfilter, &the_budget);
     codec_state_init(&w->codec, &the_budget);
     char name[16];
     snprintf(name, sizeof(name), "fb-w%d", index);

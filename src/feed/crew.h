@@ -7,6 +7,7 @@
 #define FB_FEED_CREW_H
 
 #include "codec/codec.h"
+#include "codec/unfilter.h"
 #include "feed/feed.h"
 
 struct worker {
@@ -19,6 +20,8 @@ struct worker {
     struct scratch pixels;  /* the decoded region */
     struct scratch work;    /* the transforms' */
     struct scratch known;   /* what was learnt of the sample before */
+    struct scratch pieces;  /* a list of reads */
+    struct unfilter unfilter;
     struct scratch mapped[2]; /* what goes into a function of the caller's, and what comes out */
 };
 

@@ -44,7 +44,8 @@ enum load_part { PART_ALL, PART_HEAD, PART_RANGE };
 /* The unit of work: one sample's bytes, one decode, the place it fills. Belongs to one thread at a time: planner, io, worker. */
 struct load {
     struct slot *slot;
-    uint32_t place;
+    uint32_t place;              /* of rows: the first of `count` */
+    uint32_t count;
     uint32_t attempt;            /* 0, or which stand-in for a bad sample this is */
     uint64_t position;           /* in the epoch */
     uint64_t sample;             /* in the catalog */
@@ -54,7 +55,12 @@ struct load {
     enum load_part part;         /* how much of them is read; see part.h */
     bool may_part;
     uint64_t part_first, part_last; /* of what is read now, in the sample */
-    bool needs_aim;              /* its sample was bad: the planner aims it at a stand-in */
+    bool needs_aim;              /* its sample was bad: the planner aims it at a stand-in; of rows: the worker aims them */
+    bool reads_itself;           /* the worker lists what is to be read: gather.h */
+    struct waited *waited;       /* what it listed, when io has brought it */
+    struct catalog_sample seen;  /* the file as it was when its reads were listed */
+    size_t list_at;              /* of rows: where on the stage it says what lies there */
+    uint32_t staged;
     bool would_block;            /* a worker's own read would have had to wait: io's turn */
     struct read_buffer *buffer;  /* filled by io; NULL: the worker reads */
     struct fb_error *error;      /* failed before it reached a worker, who deals with it */
@@ -92,6 +98,7 @@ struct feed {
     struct alias_table *weights;
     struct labels labels;
     struct chain chain;
+    struct arrays *arrays; /* NULL: samples are images */
     int (*map)(void *ctx, struct fb_map *m, struct fb_error *e);
     void (*map_done)(void *ctx);
     void *map_ctx;
@@ -198,6 +205,11 @@ void planner_redo(struct feed *f, struct load *l);
 
 /* load.c */
 struct worker;
+/* Not the sample's fault: a stand-in would fail the same way. */
+bool load_is_systemic(const struct fb_error *e);
+/* The batch fails with the error of its lowest place, so that the same run fails the same way for any number of threads. */
+void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e);
+void load_note_service(struct feed *f, uint64_t ns);
 void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position);
 void load_aim(struct feed *f, struct load *l, uint64_t sample); /* at a sample of the selection; a damaged catalog becomes l->error */
 struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e);

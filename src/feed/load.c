@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "feed/arrays.h"
 #include "feed/crew.h"
+#include "feed/gather.h"
 #include "feed/part.h"
 
 enum { MOST_ATTEMPTS = 64, WAITS_FOR_MEMORY = 200 };
@@ -19,6 +21,9 @@ void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position
 {
     l->slot = s;
     l->place = place;
+    l->count = 1;
+    l->waited = NULL;
+    l->reads_itself = false;
     l->attempt = 0;
     l->position = position;
     l->buffer = NULL;
@@ -50,6 +55,8 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample)
     l->error = e;
     l->size = l->where.length;
     l->may_part = f->learnt && l->size >= PART_FROM_BYTES;
+    l->reads_itself = f->arrays && arrays_reads_itself(f, l);
+    l->may_part &= !f->arrays;
     l->slot->place[l->place].sample = l->sample;
     l->slot->place[l->place].key = l->where.key;
 }
@@ -58,6 +65,8 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample)
 
 static void publish(struct feed *f, struct slot *s)
 {
+    if (s->shape->row_bytes && !s->error)
+        slot_finish_rows(s);
     pthread_mutex_lock(&f->lock);
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         feed_recycle(f, s);
@@ -85,6 +94,8 @@ void load_finish(struct feed *f, struct load *l)
 {
     struct slot *s = l->slot;
     give_buffer_back(f, l);
+    waited_free(f, l->waited);
+    l->waited = NULL;
     free(l->error);
     l->error = NULL;
     atomic_store_explicit(&l->step, LOAD_IDLE, memory_order_relaxed);
@@ -92,8 +103,7 @@ void load_finish(struct feed *f, struct load *l)
         publish(f, s);
 }
 
-/* The batch fails with the error of its lowest place, so that the same run fails the same way for any number of threads. */
-static void fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
+void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
 {
     struct slot *s = l->slot;
     pthread_mutex_lock(&f->lock);
@@ -108,8 +118,7 @@ static void fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
     load_finish(f, l);
 }
 
-/* Not the sample's fault: a stand-in would fail the same way. */
-static bool is_systemic(const struct fb_error *e)
+bool load_is_systemic(const struct fb_error *e)
 {
     return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE || e->sys_errno == ENOMEM;
 }
@@ -118,15 +127,15 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
 {
     error_at(e, l->where.key, -1);
     e->sample = (int64_t)l->sample;
-    if (!f->skips_bad || is_systemic(e) || l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
-        fail_batch(f, l, e);
+    if (!f->skips_bad || load_is_systemic(e) || l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
+        load_fail_batch(f, l, e);
         return;
     }
     feed_note_bad(f, e, l->slot->epoch);
     audit_bad(f, l, e);
     if (++l->attempt > MOST_ATTEMPTS || f->subset.count == 1) {
         error_remedy(e, "every stand-in tried was bad, too: check the data set");
-        fail_batch(f, l, e);
+        load_fail_batch(f, l, e);
         return;
     }
     pthread_mutex_lock(&f->lock);
@@ -252,7 +261,7 @@ static void note_changed(struct feed *f, const struct load *l)
         atomic_fetch_add_explicit(&f->changed, 1, memory_order_relaxed);
 }
 
-static void note_service(struct feed *f, uint64_t ns)
+void load_note_service(struct feed *f, uint64_t ns)
 {
     uint64_t mean = atomic_load_explicit(&f->service_ns, memory_order_relaxed);
     atomic_store_explicit(&f->service_ns, mean ? mean - mean / 16 + ns / 16 : ns, memory_order_relaxed);
@@ -271,10 +280,52 @@ static bool reads_on(struct worker *w, struct feed *f, struct load *l, const uin
     return true;
 }
 
+/* All of the sample's bytes, or as many as its part has. 1: the load is gone, to come back with more. */
+static int bring_bytes(struct worker *w, struct feed *f, struct load *l, const uint8_t **bytes, size_t *n, struct fb_error *e)
+{
+    int rc = get_bytes(w, f, l, bytes, n, e);
+    while (rc == 0 && reads_on(w, f, l, *bytes)) {
+        if (l->buffer) {
+            planner_redo(f, l);
+            return 1;
+        }
+        rc = get_bytes(w, f, l, bytes, n, e);
+    }
+    return rc == 0 ? check_part(l, e) : rc;
+}
+
+/* From the bytes to the place. 1: the load is gone: the part that was read was not enough. */
+static int fill_place(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
+{
+    note_changed(f, l);
+    if (f->arrays)
+        return bag_place(w, f, l, bytes, n, e);
+    int rc = passage_run(w, f, l, bytes, n, e);
+    if (rc == 1) {
+        part_give_up(l);
+        l->request.status = 0;
+        give_buffer_back(f, l);
+        planner_redo(f, l);
+    }
+    return rc;
+}
+
+static int fill_by_itself(struct worker *w, struct feed *f, struct load *l, struct fb_error *e)
+{
+    if (!l->error)
+        return bag_run(w, f, l, e);
+    *e = *l->error;
+    return e->code;
+}
+
 void load_run(struct worker *w, struct feed *f, struct load *l)
 {
     if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         load_finish(f, l);
+        return;
+    }
+    if (f->arrays && f->arrays->unit == ARRAYS_ROWS) {
+        rows_run(w, f, l);
         return;
     }
     struct fb_error e;
@@ -283,30 +334,12 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
     size_t n = 0;
     uint64_t since = clock_now_ns();
     load_step(l, LOAD_DECODING);
-    int rc = get_bytes(w, f, l, &bytes, &n, &e);
-    while (rc == 0 && reads_on(w, f, l, bytes)) {
-        if (l->buffer) {
-            planner_redo(f, l);
-            return;
-        }
-        rc = get_bytes(w, f, l, &bytes, &n, &e);
-    }
+    int rc = l->reads_itself ? fill_by_itself(w, f, l, &e) : bring_bytes(w, f, l, &bytes, &n, &e);
+    if (rc == 0 && !l->reads_itself)
+        rc = fill_place(w, f, l, bytes, n, &e);
     if (rc == 1)
         return;
-    if (rc == 0)
-        rc = check_part(l, &e);
-    if (rc == 0) {
-        note_changed(f, l);
-        rc = passage_run(w, f, l, bytes, n, &e);
-    }
-    if (rc == 1) {
-        part_give_up(l);
-        l->request.status = 0;
-        give_buffer_back(f, l);
-        planner_redo(f, l);
-        return;
-    }
-    note_service(f, clock_now_ns() - since);
+    load_note_service(f, clock_now_ns() - since);
     if (rc < 0) {
         handle_bad(f, l, &e);
         return;

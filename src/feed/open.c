@@ -7,8 +7,10 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "feed/arrays.h"
 #include "feed/crew.h"
 #include "feed/first_size.h"
+#include "order/subset_rows.h"
 #include "feed/source_cache.h"
 
 enum {
@@ -112,6 +114,49 @@ static enum order_kind order_kind_of(const fb_options *o)
     return o->weights || o->is_balanced ? ORDER_WEIGHTED : o->shuffle ? ORDER_SHUFFLED : ORDER_PLAIN;
 }
 
+/* Rows are known by the names and lengths of their files. */
+static int choose_rows(struct feed *f, const fb_options *o, const struct subset_request *r, struct fb_error *e)
+{
+    const struct arrays *a = f->arrays;
+    uint64_t all = catalog_fingerprint(f->dataset.catalog);
+    for (uint64_t i = 0; i < a->objects; i++)
+        all = rng_mix(all, a->object[i].rows);
+    FB_TRY(subset_choose_rows(&f->subset, a->rows, all, r, e));
+    f->origin = (struct origin){f->subset.fingerprint, f->subset.count, all, a->rows, all, all, order_kind_of(o)};
+    return 0;
+}
+
+/* Without the names that are arrays; NULL: none is left. */
+static char *label_names(const struct arrays *a, const char *fields)
+{
+    char *names = calloc(1, strlen(fields) + 2);
+    for (const char *name = fields; names && *name;) {
+        size_t n = strcspn(name, "\n");
+        if (!arrays_has_field(a, name, n))
+            strncat(strcat(names, names[0] ? "\n" : ""), name, n);
+        name += n + (name[n] == '\n');
+    }
+    if (names && names[0])
+        return names;
+    free(names);
+    return NULL;
+}
+
+/* A row has no labels in the catalog, which knows files. */
+static int open_labels(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    if (!f->arrays)
+        return labels_open(&f->labels, f->dataset.catalog, &f->subset, o, e);
+    char *names = o->fields ? label_names(f->arrays, o->fields) : NULL;
+    fb_options rest = *o;
+    rest.fields = names;
+    int rc = labels_open(&f->labels, f->dataset.catalog, &f->subset, &rest, e);
+    if (rc == 0 && f->arrays->unit == ARRAYS_ROWS && !o->column_rows)
+        f->labels.count = 0;
+    free(names);
+    return rc;
+}
+
 static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     struct subset_request r = {
@@ -125,9 +170,13 @@ static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *
         .split = o->split,
         .split_share = o->split_share,
     };
-    FB_TRY(subset_choose(&f->subset, f->dataset.catalog, &r, e));
-    FB_TRY(origin_find(&f->origin, f->dataset.catalog, &f->subset, order_kind_of(o), e));
-    FB_TRY(labels_open(&f->labels, f->dataset.catalog, &f->subset, o, e));
+    if (f->arrays && f->arrays->unit == ARRAYS_ROWS) {
+        FB_TRY(choose_rows(f, o, &r, e));
+    } else {
+        FB_TRY(subset_choose(&f->subset, f->dataset.catalog, &r, e));
+        FB_TRY(origin_find(&f->origin, f->dataset.catalog, &f->subset, order_kind_of(o), e));
+    }
+    FB_TRY(open_labels(f, o, e));
     if (o->is_balanced)
         return balance_weights(f, e);
     if (o->weights)
@@ -198,12 +247,12 @@ static int make_shape(struct feed *f, uint64_t places, struct slot_shape *s, str
 {
     memset(s, 0, sizeof(*s));
     s->places = (uint32_t)places;
-    FB_TRY(add_image_field(f, s, e));
+    FB_TRY(f->arrays ? arrays_add_fields(f->arrays, s, e) : add_image_field(f, s, e));
     for (int i = 0; i < f->labels.count; i++) {
         const struct fb_column *field = &f->labels.field[i].shown;
         FB_TRY(slot_shape_add(s, field->name, field->dtype, field->ndim, field->shape, NULL, e));
     }
-    return 0;
+    return s->row_bytes ? slot_shape_add_lengths(s, e) : 0;
 }
 
 static uint64_t least_memory(uint64_t slot_total_bytes)
@@ -310,14 +359,19 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     FB_TRY(copy_options(f, o, e));
     FB_TRY(check_options(o, e));
     FB_TRY(open_dataset(f, o, e));
-    FB_TRY(choose_samples(f, o, e));
     FB_TRY(crew_join(f, o->threads, o->memory, e));
     f->has_joined = true;
     f->reads.budget = f->budget;
     if (f->dataset.learnt_dir)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
+    if (f->dataset.family != FAMILY_IMAGE)
+        FB_TRY(arrays_open(f, o, e));
+    FB_TRY(choose_samples(f, o, e));
+    if (f->arrays)
+        FB_TRY(arrays_preload(f, o->preload != 0, e));
     FB_TRY(io_open(&f->io, o->io, IO_DEPTH, &f->log, e));
-    FB_TRY(open_chain(f, o, e));
+    if (!f->arrays)
+        FB_TRY(open_chain(f, o, e));
     FB_TRY(source_cache_open(f, o, IO_DEPTH, e));
     FB_TRY(ship_open(f, o->device, o->pin_memory != 0, e));
     FB_TRY(check_batch_fits(f, e));
@@ -348,8 +402,9 @@ static void free_slots(struct feed *f)
     while (f->free_slots) {
         struct slot *s = f->free_slots;
         f->free_slots = s->next;
+        size_t bytes = f->slot_total_bytes + s->rows_capacity;
         ship_slot_free(f, s);
-        budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+        budget_give(f->budget, MEMORY_SLOTS, bytes);
     }
 }
 
@@ -366,6 +421,7 @@ void feed_unref(struct feed *f)
     free(f->held_slots);
     free(f->given);
     chain_close(&f->chain);
+    arrays_close(f);
     labels_close(&f->labels);
     alias_close(f->weights);
     subset_free(&f->subset);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "feed/arrays.h"
 #include "feed/crew.h"
 #include "feed/part.h"
 #include "feed/source_cache.h"
@@ -21,7 +22,9 @@ enum {
     COLD_ABOVE = 64,         /* of 256: send reads to io */
     PROBE_EVERY = 32,        /* while cold, one load in so many asks whether the cache is warm again */
     LOOK_AHEAD_MOST = 64,
-    HELD_BY_USER = 2
+    WAITS_FOR_ROOM = 2000,   /* naps until a batch that does not fit is given up */
+    HELD_BY_USER = 2,
+    MOST_STAND_INS = 1000    /* looked at for one that fits */
 };
 
 struct plan_state {
@@ -54,7 +57,7 @@ static bool give_away_oldest(struct feed *f)
     s->is_given = true;
     f->owned--;
     f->given_away++;
-    budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+    budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes + s->rows_capacity);
     return true;
 }
 
@@ -88,9 +91,10 @@ static void drop_free_slots(struct feed *f)
     while (f->free_slots) {
         struct slot *s = f->free_slots;
         f->free_slots = s->next;
+        size_t bytes = f->slot_total_bytes + s->rows_capacity;
         ship_slot_free(f, s);
         f->owned--;
-        budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+        budget_give(f->budget, MEMORY_SLOTS, bytes);
     }
 }
 
@@ -209,7 +213,7 @@ static bool issue(struct plan_state *p)
         }
         if (l->may_part)
             part_prepare(f, l, &p->known);
-        if (l->error || goes_straight(f, l)) {
+        if (l->error || l->reads_itself || goes_straight(f, l)) {
             *tail = l;
             tail = &l->next;
         } else if (!send_to_io(f, l)) {
@@ -236,6 +240,48 @@ static const struct order *order_of(struct plan_state *p, uint64_t epoch)
     return &p->order;
 }
 
+static void drop_todo(struct plan_state *p)
+{
+    while (p->todo) {
+        struct load *l = p->todo;
+        p->todo = l->next;
+        load_finish(p->f, l);
+    }
+}
+
+static bool fail_slot(struct feed *f, struct slot *s, size_t bytes)
+{
+    char need[32], limit[32];
+    s->error = calloc(1, sizeof(*s->error));
+    if (!s->error)
+        return false;
+    error_set(s->error, FB_E_BUDGET, "feed", "a batch of these samples takes %s, more than the memory budget of %s has left",
+              text_size(bytes, need, sizeof(need)), text_size(atomic_load(&f->budget->limit), limit, sizeof(limit)));
+    error_remedy(s->error, "raise memory=, lower batch_size=, or use fb.Ragged() or fb.SampleInstances(k)");
+    return false;
+}
+
+/* Memory for a batch of variable lengths; waits for it. False: there never will be enough; the batch says so. */
+static bool make_room(struct plan_state *p, struct slot *s)
+{
+    struct feed *f = p->f;
+    size_t bytes = slot_rows_bytes(s, s->count), had = s->rows_capacity;
+    if (bytes > had) {
+        for (int i = 0; !budget_take(f->budget, MEMORY_SLOTS, bytes - had); i++) {
+            bool is_hopeless = bytes > atomic_load(&f->budget->limit) || i == WAITS_FOR_ROOM;
+            if (is_hopeless || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
+                return fail_slot(f, s, bytes);
+            uint32_t seen = budget_seen(f->budget);
+            crew_press(NULL);
+            budget_wait(f->budget, seen, TIGHT_NAP_NS);
+        }
+    }
+    if (slot_prepare_rows(s, s->count))
+        return true;
+    budget_give(f->budget, MEMORY_SLOTS, bytes - s->rows_capacity);
+    return fail_slot(f, s, bytes);
+}
+
 static void fill_slot(struct plan_state *p, struct slot *s, const struct run *run, uint64_t batch)
 {
     struct feed *f = p->f;
@@ -253,16 +299,28 @@ static void fill_slot(struct plan_state *p, struct slot *s, const struct run *ru
     atomic_store_explicit(&s->remaining, s->count, memory_order_relaxed);
 
     const struct order *o = order_of(p, run->epoch);
+    if (f->arrays && f->arrays->unit == ARRAYS_ROWS) {
+        for (uint32_t i = 0; i < s->count; i++) {
+            s->place[i].position = skips_position(&run->skips, span.first + i);
+            s->place[i].is_repeat = i >= span.count - span.repeats;
+        }
+        p->todo = rows_plan(f, s, o, p->given);
+        return;
+    }
     struct load *loads = s->loads, **tail = &p->todo;
     for (uint32_t i = 0; i < s->count; i++) {
         struct load *l = &loads[i];
         load_init(l, s, i, skips_position(&run->skips, span.first + i));
         s->place[i].is_repeat = i >= span.count - span.repeats;
         load_aim(f, l, p->given ? p->given[i] : order_at(o, l->position));
+        if (s->room)
+            s->room[i] = arrays_length_of(f->arrays, l->sample);
         *tail = l;
         tail = &l->next;
     }
     *tail = NULL;
+    if (s->room && !make_room(p, s))
+        drop_todo(p);
 }
 
 /* f->lock is held: the next batch gets the slot. */
@@ -278,6 +336,13 @@ static void append_slot(struct feed *f, struct slot *s)
     f->ahead++;
 }
 
+/* The room of a place is what its first sample needed. */
+static bool fits(const struct feed *f, const struct load *l, uint64_t selected)
+{
+    uint64_t sample = f->subset.sample ? f->subset.sample[selected] : selected;
+    return arrays_length_of(f->arrays, sample) <= l->slot->room[l->place];
+}
+
 /* f->lock is held. Re-aims what came back and puts it before everything else. */
 static void collect_redo(struct plan_state *p)
 {
@@ -289,7 +354,10 @@ static void collect_redo(struct plan_state *p)
         if (l->needs_aim) {
             struct order o;
             order_init(&o, f->subset.count, f->seed, l->slot->epoch, f->is_shuffled, f->weights);
-            load_aim(f, l, order_redraw(&o, l->position, l->attempt));
+            uint64_t stand_in = order_redraw(&o, l->position, l->attempt);
+            while (l->slot->room && !fits(f, l, stand_in) && l->attempt < MOST_STAND_INS)
+                stand_in = order_redraw(&o, l->position, ++l->attempt);
+            load_aim(f, l, stand_in);
         }
         l->next = p->todo;
         p->todo = l;
@@ -357,15 +425,6 @@ static void plan_or_wait(struct plan_state *p)
     if (!f->is_closing && !f->redo)
         thread_cond_wait_until(&f->planner_wakes, &f->lock, since + (is_poor ? TIGHT_NAP_NS : NAP_NS));
     meter_add(&f->meter.shard[0].stage[STAGE_PLAN].wait_out_ns, clock_now_ns() - since);
-}
-
-static void drop_todo(struct plan_state *p)
-{
-    while (p->todo) {
-        struct load *l = p->todo;
-        p->todo = l->next;
-        load_finish(p->f, l);
-    }
 }
 
 void *planner_main(void *arg)

@@ -1,0 +1,23 @@
+/* The transforms of arrays and sound, from their text: "crop_or_pad samples=24000 random=1; mono; normalize mean=0 std=1". */
+#ifndef FB_FEED_ARRAY_STEPS_H
+#define FB_FEED_ARRAY_STEPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { ARRAY_NORM_MAX = 16 };
+
+struct array_steps {
+    uint64_t crop_samples; /* 0: recordings keep their length */
+    bool crop_is_random, is_mono;
+    uint64_t instances;    /* drawn from each bag; 0: all */
+    bool has_norm;
+    int norm_count;        /* 1, or one per channel or column */
+    float mean[ARRAY_NORM_MAX], inv_std[ARRAY_NORM_MAX];
+};
+
+int array_steps_parse(struct array_steps *s, const char *spec, bool is_sound, struct fb_error *e);
+
+#endif

@@ -1,0 +1,44 @@
+/* Many reads for one load: what is in memory is read on the worker's thread, the rest by io, straight into its place or into a stage where it
+ * waits to be unfiltered or converted.
+ *
+ * A worker lists the pieces, then reads them. If io has to bring some, the load leaves the worker with everything that was listed (struct
+ * waited) and comes back when the last piece has.
+ */
+#ifndef FB_FEED_GATHER_H
+#define FB_FEED_GATHER_H
+
+#include "feed/feed.h"
+
+/* What a load waits for. Its own memory, within the budget. */
+struct waited {
+    struct load *load;
+    struct feed *feed;
+    _Atomic uint32_t pending;
+    uint32_t count;
+    uint64_t taken;         /* of the budget */
+    uint8_t *stage;
+    int fd;                 /* to be closed with it, or -1 */
+    struct fb_error *error; /* one per request */
+    struct io_request request[];
+};
+
+struct gather {
+    struct worker *w;
+    uint32_t count, capacity;
+    struct io_piece *piece; /* in w->pieces; staged ones have their offset in `to` and are marked below */
+    bool *is_staged;
+    size_t stage_bytes;
+    int fd;                 /* of a file that was opened for this load, or -1 */
+};
+
+void gather_start(struct gather *g, struct worker *w);
+/* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. */
+int gather_add(struct feed *f, struct gather *g, int fd, uint64_t offset, uint64_t length, void *to, size_t stage_at, struct fb_error *e);
+/* 0: all is there, *stage as well. 1: the load is gone, and comes back with l->waited. `path` is for messages and outlives the load. */
+int gather_read(struct feed *f, struct gather *g, struct load *l, const char *path, uint8_t **stage, struct fb_error *e);
+
+/* When it came back: the error of the first piece that could not be had, if any. */
+int waited_check(const struct waited *x, struct fb_error *e);
+void waited_free(struct feed *f, struct waited *x);
+
+#endif
