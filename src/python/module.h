@@ -40,7 +40,11 @@ PyObject *batch_new(struct module_state *m, fb_batch *b, pid_t owner); /* takes 
 
 /* py_dlpack.c */
 PyObject *dlpack_capsule(fb_batch *b, const struct fb_array *a, pid_t owner, int is_versioned);
-PyObject *dlpack_device(void);
+/* The protocol's numbers for where a batch lies. */
+void dlpack_place(const fb_batch *b, int *type, int *id);
+
+/* py_batch.c: `stream` is going to use the batch; the interpreter's lock is free while it waits. Raises and returns -1 on failure. */
+int use_batch(fb_batch *b, uintptr_t stream);
 
 /* Gives a reference back; in a child process it is left alone. Needs no interpreter. */
 void drop_batch(fb_batch *b, pid_t owner);

@@ -41,9 +41,20 @@ static void array_dealloc(struct array_object *self)
     Py_DECREF(type);
 }
 
+/* For the CPU: what is on its way has to have come. */
+static int make_readable(struct array_object *self)
+{
+    enum fb_memory memory = fb_batch_memory(self->batch, NULL);
+    if (memory == FB_CUDA)
+        return PyErr_SetString(PyExc_BufferError, "the array is on a CUDA device; torch.from_dlpack takes it"), -1;
+    return memory == FB_EMULATED ? use_batch(self->batch, 0) : 0;
+}
+
 static int array_getbuffer(struct array_object *self, Py_buffer *view, int flags)
 {
     const struct fb_array *a = self->array;
+    if (make_readable(self) < 0)
+        return -1;
     *view = (Py_buffer){.buf = a->data, .itemsize = (Py_ssize_t)fb_dtype_size(a->dtype), .ndim = a->ndim, .shape = self->shape,
                         .strides = self->strides};
     view->len = view->itemsize;
@@ -68,31 +79,50 @@ static int array_getbuffer(struct array_object *self, Py_buffer *view, int flags
     return 0;
 }
 
+/* On a device the consumer's stream is made to wait for the copy. None is the legacy default stream; -1 wants nothing done, but the memory
+ * must stay until somebody has used it, so it is the same. */
+static int settle_stream(struct array_object *self, PyObject *stream)
+{
+    if (fb_batch_memory(self->batch, NULL) != FB_CUDA) {
+        if (stream != Py_None)
+            return PyErr_SetString(PyExc_BufferError, "the array is in main memory: it has no stream"), -1;
+        return make_readable(self);
+    }
+    long long number = stream == Py_None ? 1 : PyLong_AsLongLong(stream);
+    if (number == -1 && PyErr_Occurred())
+        return -1;
+    return use_batch(self->batch, number <= 0 ? 1 : (uintptr_t)number);
+}
+
 /* __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) */
 static PyObject *array_dlpack(struct array_object *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
     PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None;
-    int major = 0, minor = 0, device_type = 1, device_id = 0;
+    int major = 0, minor = 0, device_type, device_id, type, id;
+    dlpack_place(self->batch, &type, &id);
+    device_type = type, device_id = id;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO", names, &stream, &max_version, &device, &copy))
         return NULL;
     if (max_version != Py_None && !PyArg_ParseTuple(max_version, "ii", &major, &minor))
         return NULL;
     if (device != Py_None && !PyArg_ParseTuple(device, "ii", &device_type, &device_id))
         return NULL;
-    if (stream != Py_None)
-        return PyErr_SetString(PyExc_BufferError, "the array is in main memory: it has no stream"), NULL;
-    if (device_type != 1 || device_id != 0)
-        return PyErr_SetString(PyExc_BufferError, "the array is in main memory; copy it to the device afterwards"), NULL;
+    if (device_type != type || device_id != id)
+        return PyErr_SetString(PyExc_BufferError, "the array is somewhere else; copy it to that device afterwards"), NULL;
     if (copy == Py_True)
         return PyErr_SetString(PyExc_BufferError, "only exports without a copy; copy the result"), NULL;
+    if (settle_stream(self, stream) < 0)
+        return NULL;
     return dlpack_capsule(self->batch, self->array, self->owner, major >= 1);
 }
 
 static PyObject *array_dlpack_device(struct array_object *self, PyObject *unused)
 {
-    (void)self, (void)unused;
-    return dlpack_device();
+    (void)unused;
+    int type, id;
+    dlpack_place(self->batch, &type, &id);
+    return Py_BuildValue("(ii)", type, id);
 }
 
 static PyObject *get_name(struct array_object *self, void *unused)

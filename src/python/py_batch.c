@@ -37,6 +37,36 @@ static void batch_dealloc(struct batch_object *self)
     Py_DECREF(type);
 }
 
+int use_batch(fb_batch *b, uintptr_t stream)
+{
+    struct fb_error e = {0};
+    int rc;
+    Py_BEGIN_ALLOW_THREADS
+    rc = fb_use_batch(b, stream, &e);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        raise_error(&e);
+    return rc < 0 ? -1 : 0;
+}
+
+/* ("host", "pinned", "cuda" or "emulated", number of the device) */
+static PyObject *batch_memory(struct batch_object *self, PyObject *unused)
+{
+    (void)unused;
+    static const char *const names[] = {[FB_HOST] = "host", [FB_PINNED] = "pinned", [FB_CUDA] = "cuda", [FB_EMULATED] = "emulated"};
+    int device;
+    enum fb_memory memory = fb_batch_memory(self->batch, &device);
+    return Py_BuildValue("si", names[memory], device);
+}
+
+static PyObject *batch_use(struct batch_object *self, PyObject *arg)
+{
+    unsigned long long stream = PyLong_AsUnsignedLongLong(arg);
+    if (PyErr_Occurred() || raise_if_forked(self->owner) || use_batch(self->batch, (uintptr_t)stream) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *batch_arrays(struct batch_object *self, PyObject *unused)
 {
     (void)unused;
@@ -127,6 +157,8 @@ static PyMethodDef batch_methods[] = {
     {"keys", (PyCFunction)batch_keys, METH_NOARGS, "paths relative to the source"},
     {"samples", (PyCFunction)batch_samples, METH_NOARGS, "indices in the data set's full catalog"},
     {"repeats", (PyCFunction)batch_repeats, METH_NOARGS, "which places only fill up a last batch smaller than the world"},
+    {"memory", (PyCFunction)batch_memory, METH_NOARGS, "where its arrays lie, and on which device"},
+    {"use", (PyCFunction)batch_use, METH_O, "use(stream): it is going to be used there"},
     {"state", (PyCFunction)batch_state, METH_NOARGS, "the loader's state after this batch, as JSON"},
     {"draw", (PyCFunction)batch_draw, METH_O, "the random parameters of one place, as JSON"},
     {0},

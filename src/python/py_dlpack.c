@@ -38,7 +38,7 @@ struct dl_managed_versioned {
     struct dl_tensor tensor;
 };
 
-enum { DL_CPU = 1 };
+enum { DL_CPU = 1, DL_CUDA = 2 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 
 static const uint8_t code_of[] = {
@@ -87,11 +87,20 @@ static void end_versioned_capsule(PyObject *capsule)
         delete_versioned(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
 }
 
+void dlpack_place(const fb_batch *b, int *type, int *id)
+{
+    *type = fb_batch_memory(b, id) == FB_CUDA ? DL_CUDA : DL_CPU;
+    *id = *type == DL_CUDA ? *id : 0;
+}
+
 static void describe(struct dl_export *x, struct dl_tensor *t, const struct fb_array *a)
 {
     int64_t element_bytes = (int64_t)fb_dtype_size(a->dtype);
+    int type, id;
+    dlpack_place(x->batch, &type, &id);
     t->data = a->data;
-    t->device.type = DL_CPU;
+    t->device.type = type;
+    t->device.id = id;
     t->ndim = a->ndim;
     t->dtype.code = code_of[a->dtype];
     t->dtype.bits = (uint8_t)(element_bytes * 8);
@@ -133,9 +142,4 @@ PyObject *dlpack_capsule(fb_batch *b, const struct fb_array *a, pid_t owner, int
     if (!capsule)
         end_export(x);
     return capsule;
-}
-
-PyObject *dlpack_device(void)
-{
-    return Py_BuildValue("(ii)", DL_CPU, 0);
 }

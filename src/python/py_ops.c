@@ -83,6 +83,15 @@ static PyObject *ops_parse_size(PyObject *module, PyObject *arg)
     return PyLong_FromUnsignedLongLong(bytes);
 }
 
+/* What the environment says. */
+static PyObject *ops_find_rank(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    struct fb_error e = {0};
+    int rank, world_size;
+    return fb_find_rank(&rank, &world_size, &e) < 0 ? raise_error(&e) : Py_BuildValue("ii", rank, world_size);
+}
+
 static PyObject *ops_version(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -102,6 +111,7 @@ PyMethodDef ops_methods[] = {
     {"resize_image", ops_resize_image, METH_VARARGS, "(pixels, height, width, channels, filter, out_height, out_width, out)"},
     {"parse_size", ops_parse_size, METH_O, "\"64MiB\" -> bytes"},
     {"dtype_code", ops_dtype_code, METH_O, "\"uint8\" -> the engine's number for it, 0: unknown"},
+    {"find_rank", ops_find_rank, METH_NOARGS, "(rank, world size) by the environment"},
     {"version", ops_version, METH_NOARGS, "the library's version"},
     {0},
 };

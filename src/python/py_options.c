@@ -41,6 +41,8 @@ static const struct entry {
     {"is_balanced", INTEGER, offsetof(fb_options, is_balanced)},
     {"takes_order", INTEGER, offsetof(fb_options, takes_order)},
     {"io", TEXT, offsetof(fb_options, io)},
+    {"pin_memory", INTEGER, offsetof(fb_options, pin_memory)},
+    {"device", TEXT, offsetof(fb_options, device)},
     {"cache_dir", TEXT, offsetof(fb_options, cache_dir)},
     {"cache_limit", UNSIGNED, offsetof(fb_options, cache_limit)},
     {"cache_ram", UNSIGNED, offsetof(fb_options, cache_ram)},

@@ -16,6 +16,7 @@ SIGNATURE = {
     "per_class": None, "fraction": None, "indices": None, "split": None, "weights": None, "sampler": None, "rank": None, "world_size": None,
     "threads": None, "memory": None, "cache_dir": None, "cache_limit": None, "cache_ram": None, "preload": False, "dtype": None,
     "layout": "NCHW", "exif": False, "on_error": "raise", "max_errors": None, "framework": "auto", "pin_memory": False, "device": None,
+    "device_normalize": False,
 }
 
 
@@ -29,7 +30,7 @@ def test_the_signature_is_the_agreed_one() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [
     ("sample", "row"), ("collate", list), ("window", 10),
-    ("preload", True), ("pin_memory", True), ("device", "cuda"),
+    ("preload", True),
     ("shuffle", "window"),
 ])
 def test_what_is_not_built_yet_says_so_by_name(photos: Path, name: str, value: Any) -> None:
@@ -45,7 +46,7 @@ def test_what_is_not_built_yet_says_so_by_name(photos: Path, name: str, value: A
     ("indices", [True, False]), ("split", "train"), ("split", ("test", 0.5)), ("split", ("train", 1)), ("split", ("train", 0)),
     ("weights", [[1.0]]), ("weights", "heavy"), ("rank", 0), ("world_size", 2), ("threads", 0), ("threads", 1.5), ("memory", 0),
     ("memory", "lots"), ("cache_dir", 3), ("cache_dir", ""), ("cache_limit", "1GiB"), ("cache_ram", "much"), ("cache_ram", 0), ("dtype", "int32"), ("dtype", np.float64), ("layout", "CHW"), ("exif", 1), ("on_error", "ignore"),
-    ("max_errors", 3), ("framework", "jax"),
+    ("max_errors", 3), ("framework", "jax"), ("pin_memory", 1), ("device", "gpu"), ("device", ""), ("device", True), ("device_normalize", 1),
 ])
 def test_a_wrong_value_is_refused_by_its_name(photos: Path, name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name) as caught:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from . import ops
+from ._buckets import LengthBuckets
 from ._fullbore import version as _version
 from .batch import Batch
 from .dataset import Dataset
@@ -45,6 +46,7 @@ __all__ = [
     "Dataset",
     "Error",
     "Grayscale",
+    "LengthBuckets",
     "Loader",
     "Map",
     "Normalize",

@@ -24,7 +24,7 @@ _DTYPES = ("uint8", "float16", "bfloat16", "float32")
 
 # Arguments whose part of the engine comes later, with the value that means "not used".
 _LATER: dict[str, Any] = {
-    "sample": "auto", "collate": None, "window": None, "preload": False, "pin_memory": False, "device": None,
+    "sample": "auto", "collate": None, "window": None, "preload": False,
 }
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Framework = Literal["auto", "torch", "numpy"]
 Converter = Callable[["_Array"], Any]
+_LEGACY_STREAM = 1  # CUDA's default stream
 
 
 class Draws(Sequence[dict[str, Any]]):
@@ -46,7 +47,6 @@ class Batch(tuple[Any, ...]):
     """
 
     _origin: _Batch | None = None
-    _stream: Any = None  # keeps what the arrays were copied from, on a device
 
     @classmethod
     def _of(cls, core: _Batch, convert: Converter) -> Batch:
@@ -71,11 +71,42 @@ class Batch(tuple[Any, ...]):
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
         """Every tensor moved or converted: ``batch.to("cuda", non_blocking=True)``."""
-        return self._like(array.to(*args, **kwargs) for array in self._tensors("to"))
+        moved = self._like(array.to(*args, **kwargs) for array in self._tensors("to"))
+        for device in {array.device for array in moved if array.device.type == "cuda"}:
+            self._use_now(device.index)
+        return moved
 
     def pin_memory(self, device: Any = None) -> Batch:
-        """A copy in page-locked memory."""
-        return self._like(array.pin_memory() if device is None else array.pin_memory(device) for array in self._tensors("pin_memory"))
+        """In page-locked memory: itself, if it is there (``pin_memory=True``), else a copy. Needs a driver that locks pages (CUDA's)."""
+        if self._origin is not None and self._origin.memory()[0] == "pinned":
+            return self
+        tensors = self._tensors("pin_memory")
+        try:
+            return self._like(array.pin_memory() if device is None else array.pin_memory(device) for array in tensors)
+        except (RuntimeError, NotImplementedError) as error:  # no CUDA
+            raise Error(f"there is no page-locked memory here: {str(error).splitlines()[0]}", stage="batch",
+                        remedy="batches in ordinary memory work everywhere; page-locked ones need a CUDA driver") from error
+
+    def record_stream(self, stream: Any) -> None:
+        """Says that a CUDA stream other than the current one uses the batch: its memory stays as it is until the stream got that far.
+
+        As ``torch.Tensor.record_stream``, for all arrays. ``stream`` is a ``torch.cuda.Stream`` or its number.
+        """
+        self._core.use(int(getattr(stream, "cuda_stream", stream)) or _LEGACY_STREAM)
+
+    def _use_now(self, device: int | None = None) -> None:
+        """Whatever torch has queued on its current stream may still read the batch's page-locked memory when the batch is gone."""
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if self._origin is None or cuda is None or not cuda.is_initialized():
+            return
+        memory, own = self._origin.memory()
+        if memory != "pinned":
+            return
+        stream = cuda.current_stream(own if device is None else device)
+        if device is None or device == own:
+            self._origin.use(int(stream.cuda_stream) or _LEGACY_STREAM)
+        else:  # an event of one device cannot be recorded on a stream of another
+            stream.synchronize()
 
     def _tensors(self, what: str) -> tuple[Any, ...]:
         if not all(hasattr(array, what) for array in self):

@@ -19,6 +19,8 @@ import numpy.typing as npt
 
 from . import _fullbore
 from ._arguments import plain_values, refuse_unknown, steps_of, with_labels
+from ._buckets import LengthBuckets
+from ._device import device_name, device_values, split_for_device
 from ._map import Step
 from ._rank import known_rank
 from ._sampler import Order, OwnSampler, length
@@ -31,6 +33,7 @@ from .transforms import Map, Transform
 Path = str | bytes | os.PathLike[str]
 NEXT_EPOCH = -1
 FROM_ENVIRONMENT = (-1, -1)
+_NOT_OF_A_SAMPLE = ("weights", "is_balanced", "global_batch_size", "pin_memory", "device")
 
 _open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -111,17 +114,23 @@ class Loader:
         framework: Framework = "auto",
         pin_memory: bool = False,
         device: Any = None,
+        device_normalize: bool = False,
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         if framework not in ("auto", "torch", "numpy"):
             raise UsageError(f"framework= is {framework!r}, not 'auto', 'torch' or 'numpy'")
-        values, self._columns = with_labels(plain_values(self._arguments), labels)
-        if framework == "torch":
-            converter(framework)  # says now that torch is missing
+        engine, self._finish = split_for_device(self._arguments)
+        values, self._columns = with_labels({**plain_values(engine), **device_values(self._arguments)}, labels)
+        needs_torch = self._finish is not None or (device_name(device) or "").startswith("cuda")
+        self._framework: Framework = "torch" if needs_torch else framework
+        if self._framework == "torch":
+            converter("torch")  # says now that torch is missing
         if batch_map is not None and not callable(batch_map):
             raise UsageError(f"batch_map= is {batch_map!r}, not a function")
         self._values = values
         self._core = _open(values, _maps(transforms))
+        if isinstance(sampler, LengthBuckets):
+            sampler.check(batch_size, self.sample_count)
         self._batch_map_seconds = 0.0
         self._is_ranked = self._is_continued = self._is_untouched = False
         self._order: Order | None = None
@@ -148,7 +157,7 @@ class Loader:
                 self._core.start_epoch(self._epoch)
         self._epoch = NEXT_EPOCH
         self._is_untouched, self._is_continued = True, False
-        epoch = _Epoch(self, self._core, converter(self._arguments["framework"]), self._order)
+        epoch = _Epoch(self, self._core, converter(self._framework), self._order)
         self._iterator = weakref.ref(epoch)
         return epoch
 
@@ -293,7 +302,10 @@ class Loader:
     @cached_property
     def dataset(self) -> Dataset:
         """The samples, one at a time: ``loader.dataset[i]``, ``len(loader.dataset)``, ``loader.dataset.samples``."""
-        single = {name: value for name, value in self._values.items() if name not in ("weights", "is_balanced", "global_batch_size")}
+        single = {name: value for name, value in self._values.items() if name not in _NOT_OF_A_SAMPLE}
+        if self._finish is not None:  # a single sample is normalised by the engine
+            whole = plain_values(self._arguments)
+            single |= {"transforms": whole["transforms"], "dtype": whole["dtype"]}
         single |= {"takes_order": 1, "batch_size": 1, "shuffle": 0, "drop_last": 0, "rank": 0, "world_size": 1, "on_error": 0,
                    "max_errors": -1}
         return Dataset(self, lambda: _open(single, _maps(self._arguments["transforms"])))
@@ -426,6 +438,10 @@ class _Epoch(Iterator[Batch]):
         self._left -= 1
         self.is_spent = self._left == 0 or self._order is not None and self._order.is_used_up
         batch = Batch._of(core, self._convert)
+        if self._loader._arguments["pin_memory"]:
+            batch._use_now()
+        if self._loader._finish is not None:
+            batch = self._loader._finish(batch)
         return batch if self._loader._arguments["batch_map"] is None else self._mapped(batch)
 
     def count_again(self) -> None:
