@@ -152,10 +152,28 @@ int sound_describe(const struct array_source *s, struct array_file *out, struct 
     return 0;
 }
 
-static int read_frames(SNDFILE *file, const struct stream *s, uint64_t first, uint64_t rows, float *out, struct fb_error *e)
+/* To frame `first`: by the library, or by decoding everything before it where it cannot seek (GSM), or does so only nearly: an MP3 frame
+ * needs bits of those before it, and libsndfile 1.2 gives zeros instead. */
+static int go_to(SNDFILE *file, const struct stream *s, const SF_INFO *info, uint64_t first, struct fb_error *e)
 {
-    if (first && sf_seek(file, (sf_count_t)first, SEEK_SET) != (sf_count_t)first)
-        return s->rc < 0 ? s->rc : array_damaged(e, -1, "frame %llu of the sound cannot be found", (unsigned long long)first);
+    float passed[CLIP_MAX_CHANNELS];
+    bool can_seek = (info->format & SF_FORMAT_TYPEMASK) != SF_FORMAT_MPEG;
+    if (!first || (can_seek && sf_seek(file, (sf_count_t)first, SEEK_SET) == (sf_count_t)first))
+        return 0;
+    for (uint64_t at = 0; at < first;) {
+        uint64_t most = (uint64_t)(CLIP_MAX_CHANNELS / info->channels), left = first - at;
+        sf_count_t got = sf_readf_float(file, passed, (sf_count_t)(left < most ? left : most));
+        if (got <= 0)
+            return s->rc < 0 ? s->rc : array_damaged(e, -1, "the sound ends before frame %llu", (unsigned long long)first);
+        at += (uint64_t)got;
+    }
+    return 0;
+}
+
+static int read_frames(SNDFILE *file, const struct stream *s, const SF_INFO *info, uint64_t first, uint64_t rows, float *out,
+                       struct fb_error *e)
+{
+    FB_TRY(go_to(file, s, info, first, e));
     sf_count_t got = sf_readf_float(file, out, (sf_count_t)rows);
     if (s->rc < 0)
         return s->rc;
@@ -179,7 +197,7 @@ int sound_read_rows(const struct array_source *s, const struct array_layout *a, 
     if ((uint64_t)info.channels != a->shape[1] || (uint64_t)info.frames != a->shape[0] || (uint32_t)info.samplerate != a->rate)
         rc = array_damaged(e, -1, "the sound file is not the one that was described: it has changed");
     else
-        rc = read_frames(file, &stream, first, rows, out, e);
+        rc = read_frames(file, &stream, &info, first, rows, out, e);
     sf_close(file);
     return rc;
 }
