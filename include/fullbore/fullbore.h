@@ -316,8 +316,6 @@ FB_API int fb_set_rank(fb_loader *l, int rank, int world_size, struct fb_error *
 FB_API void fb_get_rank(const fb_loader *l, int *rank, int *world_size);
 /* What the environment says (torchrun, SLURM, MPI ...); 0 of 1 if it says nothing. FB_E_USAGE: it contradicts itself. */
 FB_API int fb_find_rank(int *rank, int *world_size, struct fb_error *e);
-/* What the environment says (torchrun, SLURM, MPI ...); 0 of 1 if it says nothing. FB_E_USAGE: it contradicts itself. */
-FB_API int fb_find_rank(int *rank, int *world_size, struct fb_error *e);
 
 /* The state after the last batch returned, as JSON of less than 1 KB; and back. Loading refuses, with FB_E_STATE and everything that differs in
  * the cause, a state of other data, another selection, seed or kind of order, of an unknown version, or changed since it was saved.

@@ -1,7 +1,6 @@
 /* The public functions: each a thin door to the part that does the work. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -256,13 +255,6 @@ void fb_get_rank(const fb_loader *l, int *rank, int *world_size)
         feed_resolve(f, NULL);
     *rank = f->rank;
     *world_size = f->world;
-}
-
-int fb_find_rank(int *rank, int *world_size, struct fb_error *e)
-{
-    struct fb_error unused = {0};
-    *rank = *world_size = -1;
-    return ranks_from_environment((const char *(*)(const char *))getenv, rank, world_size, e ? e : &unused);
 }
 
 int fb_find_rank(int *rank, int *world_size, struct fb_error *e)
