@@ -12,6 +12,7 @@
 #include "dataset/dataset_ops.h"
 #include "dataset/keep.h"
 #include "dataset/location.h"
+#include "dataset/s3_mount.h"
 
 static int refuse_unknown(const struct dataset_request *r, struct fb_error *e)
 {
@@ -92,7 +93,10 @@ static int find_or_scan(struct dataset_job *job, const struct dataset_ops *ops, 
 static int open_as(struct dataset_job *job, const struct dataset_ops *ops, struct dataset *d, struct fb_error *e)
 {
     FB_TRY(ops->locate(job, e));
-    FB_TRY(open_root(job, e));
+    if (!ops->has_no_folder) {
+        FB_TRY(open_root(job, e));
+        s3_mount_offer(job->root_fd, job->root, &job->request->log);
+    }
     FB_TRY(find_or_scan(job, ops, d, e));
     const char *first = catalog_count(d->catalog) ? catalog_key(d->catalog, 0, e) : "";
     if (!first)
@@ -114,6 +118,7 @@ int dataset_open(struct dataset *d, const struct dataset_request *r, struct fb_e
     free(job.identity);
     d->root = job.root;
     d->root_fd = job.root_fd;
+    d->io = job.io;
     d->kind = ops->name;
     if (rc < 0)
         dataset_close(d);
@@ -127,5 +132,6 @@ void dataset_close(struct dataset *d)
         close(d->root_fd);
     free(d->root);
     free(d->learnt_dir);
+    free(d->io);
     *d = (struct dataset){.root_fd = -1};
 }

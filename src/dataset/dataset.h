@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "model/catalog.h"
+#include "model/store_ops.h"
 
 struct dataset_request {
     const char *source;             /* folder, glob or manifest; or the root for `paths` */
@@ -20,6 +21,7 @@ struct dataset_request {
     int (*interrupted)(void *ctx);
     void *ctx;
     struct log log;
+    const struct store_ops *const *stores; /* for URLs; NULL: there are none */
 };
 
 /* What the samples are: the family of the files' names. */
@@ -27,12 +29,13 @@ enum data_family { FAMILY_IMAGE, FAMILY_SOUND, FAMILY_ARRAY };
 
 struct dataset {
     struct catalog *catalog;
-    int root_fd;                    /* directory that object paths are relative to; AT_FDCWD never */
+    int root_fd;                    /* directory that object paths are relative to; AT_FDCWD never; -1: a URL */
     char *root;                     /* its path, for messages */
     const char *kind;               /* "folder", "glob", "manifest", "list", "tar", "file" */
     enum data_family family;
     char *learnt_dir;               /* where what is learnt of its samples is kept, beside the catalog; NULL: nowhere */
     bool is_fresh;                  /* scanned now, not found in the cache */
+    char *io;                       /* the io back-end that reads it ("s3:url=s3://bucket/prefix"); NULL: any that reads files */
 };
 
 /* Finds the back-end, uses the kept catalog if nothing changed, else scans and keeps a new one. */

@@ -19,10 +19,12 @@ struct dataset_job {
     char *identity;            /* set by locate: what the source is called among those of its kind; NULL: its catalog is not kept */
     void *own;                 /* the back-end's, from locate to release */
     struct catalog_writer *w;  /* in scan only */
+    char *io;                  /* MAY be set by locate: the io back-end that reads it */
 };
 
 struct dataset_ops {
     const char *name; /* "folder" */
+    bool has_no_folder; /* root is a URL: nothing is opened there */
 
     /* MUST. Is the request one for us? `st` is what lies at request->source, NULL if nothing does. Looks at its arguments only. */
     bool (*claims)(const struct dataset_request *r, const struct stat *st);
@@ -45,6 +47,6 @@ struct dataset_ops {
 
 /* In the order they are asked; NULL-terminated. */
 extern const struct dataset_ops *const dataset_kinds[];
-extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list, dataset_single, dataset_tar;
+extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list, dataset_single, dataset_tar, dataset_s3, dataset_s3_tar;
 
 #endif

@@ -108,6 +108,7 @@ struct feed {
     int64_t max_errors;
     bool takes_order; /* the caller says which samples, epoch by epoch */
     struct io *io;
+    uint32_t io_depth; /* reads it is asked to have in flight */
     struct source_cache *cache; /* NULL: io is the source itself */
     uint64_t cache_ram;         /* bytes that the RAM cache may have */
     struct budget *budget;

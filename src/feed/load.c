@@ -162,6 +162,8 @@ struct io_request load_request(const struct feed *f, struct load *l, uint8_t *bu
         .buffer = buffer + l->part_first,
         .capacity = capacity - l->part_first,
         .owner = l,
+        .expected_mtime_ns = l->where.mtime_ns,
+        .must_match = !is_whole && !is_part, /* parts are compared by part_is_spoilt */
         .error = e,
     };
 }

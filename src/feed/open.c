@@ -10,11 +10,11 @@
 #include "feed/arrays.h"
 #include "feed/crew.h"
 #include "feed/first_size.h"
+#include "feed/source_io.h"
 #include "order/subset_rows.h"
 #include "feed/source_cache.h"
 
 enum {
-    IO_DEPTH = 64,
     LEAST_AHEAD = 1,
     HELD_BY_USER = 2,
     WORKER_BYTES = 2 << 20, /* of working memory that each worker may count on */
@@ -66,6 +66,7 @@ static int open_dataset(struct feed *f, const fb_options *o, struct fb_error *e)
         .interrupted = o->interrupted,
         .ctx = o->ctx,
         .log = f->log,
+        .stores = io_stores,
     };
     return dataset_open(&f->dataset, &r, e);
 }
@@ -269,7 +270,7 @@ static void size_look_ahead(struct feed *f)
 {
     uint64_t limit = atomic_load(&f->budget->limit), total = f->slot_total_bytes;
     limit -= f->cache_ram < limit ? f->cache_ram : 0;
-    uint64_t wanted = (IO_DEPTH + f->shape.places - 1) / f->shape.places + 2; /* enough loads for io's depth, and three batches */
+    uint64_t wanted = (f->io_depth + f->shape.places - 1) / f->shape.places + 2; /* enough loads for io's depth, and three batches */
     uint64_t room = limit / 4 * 3 / total;
     uint64_t most = room > HELD_BY_USER + 1 ? room - HELD_BY_USER : 1;
     f->look_ahead = (uint32_t)(wanted < most ? wanted : most);
@@ -364,15 +365,16 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     f->reads.budget = f->budget;
     if (f->dataset.learnt_dir)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
-    if (f->dataset.family != FAMILY_IMAGE)
+    bool is_asked_for_names = o->transforms && strcmp(o->transforms, "digest") == 0;
+    if (f->dataset.family != FAMILY_IMAGE && !is_asked_for_names)
         FB_TRY(arrays_open(f, o, e));
     FB_TRY(choose_samples(f, o, e));
     if (f->arrays)
         FB_TRY(arrays_preload(f, o->preload != 0, e));
-    FB_TRY(io_open(&f->io, o->io, IO_DEPTH, &f->log, e));
+    FB_TRY(source_io_open(f, o->io, e));
     if (!f->arrays)
         FB_TRY(open_chain(f, o, e));
-    FB_TRY(source_cache_open(f, o, IO_DEPTH, e));
+    FB_TRY(source_cache_open(f, o, f->io_depth, e));
     FB_TRY(ship_open(f, o->device, o->pin_memory != 0, e));
     FB_TRY(check_batch_fits(f, e));
     return audit_open(f, o, e);

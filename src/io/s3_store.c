@@ -14,6 +14,7 @@ static const uint64_t closes_ns = 500000000;
 
 struct store {
     struct s3_loop *loop;
+    char name[S3_BUCKET_BYTES + S3_PREFIX_BYTES + 1200];
 };
 
 static int store_open(struct store **out, const char *url, const struct log *log, struct fb_error *e)
@@ -24,11 +25,19 @@ static int store_open(struct store **out, const char *url, const struct log *log
     if (!s)
         return error_set(e, FB_E_NOMEM, "dataset", "no memory");
     int rc = s3_loop_open(&s->loop, url, &o, log, e);
-    if (rc < 0)
+    if (rc < 0) {
         free(s);
-    else
-        *out = s;
-    return rc;
+        return rc;
+    }
+    const struct s3_place *p = s3_loop_place(s->loop);
+    snprintf(s->name, sizeof(s->name), "s3://%s/%s at %s%s", p->bucket, p->prefix, p->is_amazon ? "Amazon" : p->host, p->base);
+    *out = s;
+    return 0;
+}
+
+static const char *store_name(const struct store *s)
+{
+    return s->name;
 }
 
 static int store_list(struct store *s, int (*visit)(void *ctx, const struct store_object *o, struct fb_error *e), store_wait *wait, void *ctx,
@@ -139,4 +148,4 @@ static void store_close(struct store *s)
     free(s);
 }
 
-const struct store_ops store_s3 = {.scheme = "s3", .open = store_open, .list = store_list, .read = store_read, .close = store_close};
+const struct store_ops store_s3 = {.scheme = "s3", .open = store_open, .name = store_name, .list = store_list, .read = store_read, .close = store_close};

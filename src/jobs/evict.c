@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
+#include "io/io.h"
 
 struct tally {
     uint64_t pages, resident;
@@ -46,9 +47,14 @@ int evict_source(const fb_options *o, double *gone_share, struct fb_error *e)
 {
     struct dataset d;
     struct dataset_request r = {.source = o->source, .catalog_dir = o->catalog_dir, .progress = o->progress, .interrupted = o->interrupted,
-                                .ctx = o->ctx};
+                                .ctx = o->ctx, .stores = io_stores};
     FB_TRY(dataset_open(&d, &r, e));
     struct tally t = {0};
+    if (d.io) { /* a store's pages are not ours */
+        dataset_close(&d);
+        *gone_share = 1;
+        return 0;
+    }
     sync(); /* dirty pages cannot be dropped */
     uint64_t count = catalog_count(d.catalog), stride = count / 500 + 1;
     int rc = 0;

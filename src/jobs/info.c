@@ -1,18 +1,15 @@
 #include "jobs/info.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "codec/codec.h"
-#include "dataset/dataset.h"
+#include "jobs/heads.h"
 
-enum { LOOKS = 256, HEAD_BYTES = 1 << 20 };
+enum { LOOKS = 256 };
 
 static void count_format(struct info *i, const char *name)
 {
@@ -27,27 +24,18 @@ static void count_format(struct info *i, const char *name)
     }
 }
 
-static int read_head(const struct dataset *d, const struct catalog_sample *s, uint8_t *buffer, size_t *n, struct fb_error *e)
+static int read_header(struct heads *h, uint32_t at, const struct catalog_sample *s, struct image_header *header, const struct codec_ops **codec,
+                       struct fb_error *e)
 {
-    int fd = openat(d->root_fd, s->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return error_set_errno(e, "read", errno, "open it");
-    size_t wanted = s->length < HEAD_BYTES ? s->length : HEAD_BYTES;
-    ssize_t got = pread(fd, buffer, wanted, (off_t)s->offset);
-    int rc = got < 0 ? error_set_errno(e, "read", errno, "read it") : 0;
-    close(fd);
-    *n = got < 0 ? 0 : (size_t)got;
-    return rc;
-}
-
-static int read_header(const struct dataset *d, const struct catalog_sample *s, uint8_t *buffer, struct image_header *h,
-                       const struct codec_ops **codec, struct fb_error *e)
-{
-    size_t n;
-    FB_TRY(read_head(d, s, buffer, &n, e));
+    const uint8_t *bytes = heads_bytes(h, at);
+    size_t n = h->got[at];
+    if (h->status[at] < 0) {
+        *e = h->error[at];
+        return h->status[at];
+    }
     if (n == s->length)
-        return codec_header(buffer, n, h, codec, e);
-    int rc = codec_header_part(buffer, n, h, codec, e);
+        return codec_header(bytes, n, header, codec, e);
+    int rc = codec_header_part(bytes, n, header, codec, e);
     return rc == 1 ? error_set(e, FB_E_DATA, "info", "its header does not end within the first %zu bytes", n) : rc;
 }
 
@@ -68,36 +56,52 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void look_at_headers(const struct dataset *d, struct info *i, uint8_t *buffer)
-{
+struct looked {
     uint32_t width[LOOKS], height[LOOKS];
-    int seen = 0;
-    uint64_t stride = i->samples / LOOKS + 1;
-    for (uint64_t k = 0; k < i->samples && i->looked < LOOKS; k += stride) {
-        struct catalog_sample s;
+    int seen;
+};
+
+static void look_at_some(struct heads *h, struct info *i, struct looked *l, const struct catalog_sample *s, uint32_t count)
+{
+    heads_read(h, s, count);
+    for (uint32_t k = 0; k < count; k++) {
         struct fb_error e;
-        struct image_header h;
+        struct image_header header;
         const struct codec_ops *codec;
         error_clear(&e);
-        if (catalog_sample(d->catalog, k, &s, &e) < 0)
-            return;
         i->looked++;
-        if (read_header(d, &s, buffer, &h, &codec, &e) < 0) {
-            note_damaged(i, s.key, &e);
+        if (read_header(h, k, &s[k], &header, &codec, &e) < 0) {
+            note_damaged(i, s[k].key, &e);
             continue;
         }
         count_format(i, codec->name);
-        width[seen] = h.width;
-        height[seen++] = h.height;
+        l->width[l->seen] = header.width;
+        l->height[l->seen++] = header.height;
     }
-    if (!seen)
+}
+
+static void look_at_headers(const struct dataset *d, struct info *i, struct heads *h)
+{
+    struct looked l = {.seen = 0};
+    struct catalog_sample s[HEADS_AT_ONCE];
+    uint32_t count = 0;
+    uint64_t stride = i->samples / LOOKS + 1;
+    for (uint64_t k = 0; k < i->samples && i->looked < LOOKS; k += stride) {
+        if (catalog_sample(d->catalog, k, &s[count], NULL) < 0)
+            return;
+        if (++count < h->at_once && k + stride < i->samples)
+            continue;
+        look_at_some(h, i, &l, s, count);
+        count = 0;
+    }
+    if (!l.seen)
         return;
-    qsort(width, (size_t)seen, sizeof(width[0]), by_value);
-    qsort(height, (size_t)seen, sizeof(height[0]), by_value);
-    i->width_median = width[seen / 2];
-    i->height_median = height[seen / 2];
-    i->width_most = width[seen - 1];
-    i->height_most = height[seen - 1];
+    qsort(l.width, (size_t)l.seen, sizeof(l.width[0]), by_value);
+    qsort(l.height, (size_t)l.seen, sizeof(l.height[0]), by_value);
+    i->width_median = l.width[l.seen / 2];
+    i->height_median = l.height[l.seen / 2];
+    i->width_most = l.width[l.seen - 1];
+    i->height_most = l.height[l.seen - 1];
 }
 
 static int count_classes(const struct dataset *d, struct info *i, struct fb_error *e)
@@ -151,7 +155,7 @@ static void list_fields(const struct dataset *d, struct info *i)
     }
 }
 
-static int describe(const struct dataset *d, struct info *i, struct fb_error *e)
+static int describe(const struct dataset *d, const struct log *log, struct info *i, struct fb_error *e)
 {
     snprintf(i->kind, sizeof(i->kind), "%s", d->kind);
     i->root = strdup(d->root);
@@ -163,11 +167,10 @@ static int describe(const struct dataset *d, struct info *i, struct fb_error *e)
     list_fields(d, i);
     FB_TRY(sum_sizes(d, i, e));
     FB_TRY(count_classes(d, i, e));
-    uint8_t *buffer = malloc(HEAD_BYTES);
-    if (!buffer)
-        return error_set(e, FB_E_NOMEM, "info", "no memory to read headers");
-    look_at_headers(d, i, buffer);
-    free(buffer);
+    struct heads h;
+    FB_TRY(heads_open(&h, d, log, e));
+    look_at_headers(d, i, &h);
+    heads_close(&h);
     return 0;
 }
 
@@ -176,11 +179,11 @@ int info_of(const fb_options *o, struct info *out, struct fb_error *e)
     memset(out, 0, sizeof(*out));
     struct dataset d;
     struct dataset_request r = {.source = o->source, .catalog_dir = o->catalog_dir, .progress = o->progress, .interrupted = o->interrupted,
-                                .ctx = o->ctx, .log = {o->log, o->ctx}};
+                                .ctx = o->ctx, .log = {o->log, o->ctx}, .stores = io_stores};
     uint64_t since = clock_now_ns();
     FB_TRY(dataset_open(&d, &r, e));
     out->open_seconds = (double)(clock_now_ns() - since) / 1e9;
-    int rc = describe(&d, out, e);
+    int rc = describe(&d, &r.log, out, e);
     dataset_close(&d);
     return rc;
 }

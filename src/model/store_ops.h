@@ -44,6 +44,9 @@ struct store_ops {
     /* MUST. `url` names a prefix ("s3://bucket/photos") or an object. Checks the words, finds credentials; may ask the network for those. */
     int (*open)(struct store **out, const char *url, const struct log *log, struct fb_error *e);
 
+    /* MUST. What tells this place from others, for keeping what is known about it: "s3://bucket/photos at host". Lives as long as the store. */
+    const char *(*name)(const struct store *s);
+
     /* MUST. Every object below the prefix, in any order; `visit` may stop it by a negative code. FB_E_NOT_FOUND: there is no such bucket. */
     int (*list)(struct store *s, int (*visit)(void *ctx, const struct store_object *o, struct fb_error *e), store_wait *wait, void *ctx,
                 struct fb_error *e);

@@ -1,0 +1,11 @@
+/* Opening the back-end that reads a feed's source: files by what the machine has, a bucket by its store's own. */
+#ifndef FB_FEED_SOURCE_IO_H
+#define FB_FEED_SOURCE_IO_H
+
+#include "feed/feed.h"
+
+/* `spec` is the caller's (may be NULL). For a source with a back-end of its own, "auto" means that one, and a spec that names it is completed
+ * with the place. Sets f->io and f->io_depth. */
+int source_io_open(struct feed *f, const char *spec, struct fb_error *e);
+
+#endif
