@@ -131,8 +131,8 @@ int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8
     if (rc != 0)
         return rc;
     FB_TRY(plan_part(&p, 0, &h, &plan, e));
-    *r = plan.region;
-    return plan.header.scale ? 1 : 0;
+    *r = plan.header.scale ? image_region_in_file(plan.region, plan.header.scale, h.width, h.height) : plan.region;
+    return 0;
 }
 
 static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, struct fb_error *e)

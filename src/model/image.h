@@ -31,6 +31,14 @@ static inline uint32_t image_reduced(uint32_t side, uint32_t scale)
     return (side + scale - 1) / scale;
 }
 
+/* The pixels of a file of width x height that a region of it at 1/scale is made of, one reduced pixel more on each side for what blends in. */
+static inline struct region image_region_in_file(struct region r, uint32_t scale, uint32_t width, uint32_t height)
+{
+    uint32_t top = (r.top ? r.top - 1 : 0) * scale, bottom = (r.top + r.height + 1) * scale;
+    uint32_t left = (r.left ? r.left - 1 : 0) * scale, right = (r.left + r.width + 1) * scale;
+    return (struct region){top, left, (bottom < height ? bottom : height) - top, (right < width ? right : width) - left};
+}
+
 /* Limits on what a header may claim; beyond them a file is refused before anything is allocated. */
 enum { IMAGE_MAX_SIDE = 65500 };
 #define IMAGE_MAX_PIXELS ((uint64_t)178956970) /* Pillow's decompression-bomb error limit: 2 x 89,478,485 */
