@@ -24,8 +24,15 @@ static const struct jpeg_recipe recipes[] = {
 };
 enum { RECIPES = sizeof(recipes) / sizeof(recipes[0]), WIDTH = 333, HEIGHT = 277 };
 
-static const struct image_header header = {WIDTH, HEIGHT, 1};
-static const struct region whole = {0, 0, HEIGHT, WIDTH};
+static struct image_header header = {WIDTH, HEIGHT, 1};
+static struct region whole = {0, 0, HEIGHT, WIDTH};
+
+/* From now on decodes are at 1/1, 1/2, 1/4 or 1/8. */
+static void use_scale(uint8_t scale)
+{
+    header = (struct image_header){image_reduced(WIDTH, scale), image_reduced(HEIGHT, scale), 1, true, scale};
+    whole = (struct region){0, 0, header.height, header.width};
+}
 
 static uint32_t below(struct rng *r, uint32_t n)
 {
@@ -34,9 +41,9 @@ static uint32_t below(struct rng *r, uint32_t n)
 
 static struct region random_region(struct rng *r)
 {
-    struct region g = {below(r, HEIGHT), below(r, WIDTH), 0, 0};
-    g.height = 1 + below(r, HEIGHT - g.top);
-    g.width = 1 + below(r, WIDTH - g.left);
+    struct region g = {below(r, header.height), below(r, header.width), 0, 0};
+    g.height = 1 + below(r, header.height - g.top);
+    g.width = 1 + below(r, header.width - g.left);
     return g;
 }
 
@@ -135,6 +142,28 @@ static void a_record_grows_to_the_same_bytes_whatever_the_way(void **unused)
     }
 }
 
+static void a_record_is_the_same_whatever_the_scale(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < RECIPES; i++) {
+        struct bytes file = jpeg_make(&recipes[i], WIDTH, HEIGHT), full = full_record(file);
+        for (uint8_t scale = 2; scale <= 8; scale *= 2) {
+            use_scale(scale);
+            struct bytes reduced = full_record(file);
+            assert_int_equal(reduced.n, full.n);
+            assert_memory_equal(reduced.data, full.data, full.n);
+            struct result r = decode(file, &full, &whole, false);
+            assert_int_equal(r.rc, 0);
+            assert_int_equal(r.way, CODEC_BY_RECORD);
+            free_result(&r);
+            free(reduced.data);
+        }
+        use_scale(1);
+        free(file.data);
+        free(full.data);
+    }
+}
+
 static void a_record_is_not_made_unless_wanted_or_when_nothing_is_new(void **unused)
 {
     (void)unused;
@@ -168,12 +197,14 @@ static void a_damaged_record_never_changes_a_pixel(void **unused)
             free(cut.data);
         }
         for (int k = 0; k < 60; k++) {
+            use_scale((uint8_t)(1 << k % 4));
             struct bytes flipped = copy_of(full.data, full.n);
             struct region r = random_region(&rng);
             flipped.data[k < 48 ? (uint32_t)k : below(&rng, (uint32_t)full.n)] ^= (uint8_t)(1u << below(&rng, 8));
             assert_int_equal(check("flipped record", file, &flipped, &r), CODEC_PLAIN);
             free(flipped.data);
         }
+        use_scale(1);
         free(file.data);
         free(full.data);
     }
@@ -188,6 +219,7 @@ static void a_forged_record_is_safe_and_its_positions_are_checked(void **unused)
         struct rng rng = rng_stream(RNG_TRANSFORM, 2, 0, (uint64_t)i, 0);
         struct bytes file = jpeg_make(&recipes[i], WIDTH, HEIGHT), full = full_record(file);
         for (int k = 0; k < 300; k++) {
+            use_scale((uint8_t)(1 << k / 2 % 4));
             struct bytes forged = copy_of(full.data, full.n);
             struct region r = k % 2 ? whole : random_region(&rng);
             uint32_t from = k % 3 ? JPEG_RECORD_HEADER : 24;
@@ -202,6 +234,7 @@ static void a_forged_record_is_safe_and_its_positions_are_checked(void **unused)
             free_result(&ours);
             free(forged.data);
         }
+        use_scale(1);
         free(file.data);
         free(full.data);
     }
@@ -236,6 +269,7 @@ static void damaged_files_get_libjpegs_verdict_and_pixels(void **unused)
         struct rng rng = rng_stream(RNG_TRANSFORM, 4, 0, (uint64_t)i, 0);
         struct bytes file = jpeg_make(&recipes[i], WIDTH, HEIGHT);
         for (int k = 0; k < 200; k++) {
+            use_scale((uint8_t)(1 << k / 4 % 4));
             struct bytes damaged = copy_of(file.data, file.n);
             struct region r = random_region(&rng);
             if (k % 4 == 0)
@@ -249,6 +283,7 @@ static void damaged_files_get_libjpegs_verdict_and_pixels(void **unused)
             check("damaged file", damaged, NULL, &whole);
             free(damaged.data);
         }
+        use_scale(1);
         free(file.data);
     }
 }
@@ -261,10 +296,13 @@ static void only_the_bytes_that_the_record_names_are_needed(void **unused)
         struct bytes file = jpeg_make(&recipes[i], WIDTH, HEIGHT), full = full_record(file);
         uint64_t needed = 0, all = 0;
         for (int k = 0; k < 60; k++) {
-            struct region r = random_region(&rng);
+            use_scale((uint8_t)(1 << k / 2 % 4));
+            struct region r = random_region(&rng), in_file = r;
             uint32_t head, first, last;
             struct bytes part = copy_of(file.data, file.n);
-            assert_true(jpeg_record_range(full.data, full.n, &r, &head, &first, &last));
+            if (header.scale > 1)
+                in_file = image_region_in_file(r, header.scale, WIDTH, HEIGHT);
+            assert_true(jpeg_record_range(full.data, full.n, &in_file, &head, &first, &last));
             assert_true(head <= first && first < last && last <= file.n);
             memset(part.data + head, k % 2 ? 0 : 0xff, first - head);
             memset(part.data + last, k % 2 ? 0 : 0xff, file.n - last);
@@ -282,6 +320,7 @@ static void only_the_bytes_that_the_record_names_are_needed(void **unused)
             free_result(&theirs);
             free(part.data);
         }
+        use_scale(1);
         assert_true(needed < all * 3 / 4);
         free(file.data);
         free(full.data);
@@ -327,6 +366,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_grows_to_the_same_bytes_whatever_the_way),
+        cmocka_unit_test(a_record_is_the_same_whatever_the_scale),
         cmocka_unit_test(a_record_is_not_made_unless_wanted_or_when_nothing_is_new),
         cmocka_unit_test(a_damaged_record_never_changes_a_pixel),
         cmocka_unit_test(a_forged_record_is_safe_and_its_positions_are_checked),

@@ -1,4 +1,5 @@
-/* A region of a JPEG equals the same pixels of a full decode: every left x width, every top x height, for every kind of file. */
+/* A region of a JPEG equals the same pixels of a whole decode: every left x width, every top x height, for every kind of file, at full scale
+ * and at 1/2, 1/4 and 1/8. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,8 +58,8 @@ static void check_region(const struct subject *s, const struct region *r)
         fail_msg("%s: %s", s->recipe->name, e.cause);
     for (uint32_t y = 0; y < r->height; y++)
         if (memcmp(s->got + y * out.stride, s->expected + 3 * ((size_t)(r->top + y) * s->header.width + r->left), out.stride))
-            fail_msg("%s %u x %u: row %u of the region %u x %u at left %u, top %u differs", s->recipe->name, s->header.width,
-                     s->header.height, y, r->width, r->height, r->left, r->top);
+            fail_msg("%s %u x %u at 1/%d: row %u of the region %u x %u at left %u, top %u differs", s->recipe->name, s->header.width,
+                     s->header.height, s->header.scale, y, r->width, r->height, r->left, r->top);
     regions++;
 }
 
@@ -84,17 +85,21 @@ static void check_size(const struct jpeg_recipe *recipe, uint32_t width, uint32_
         fail_msg("%s: %s", recipe->name, e.cause);
     assert_int_equal(s.header.width, width);
     assert_int_equal(s.header.height, height);
-    uint8_t *expected = jpeg_decode_plainly(s.file, 1);
-    s.expected = expected;
-    check_columns(&s, height / 3, 1 + height / 7);
-    check_rows(&s, width / 3, 1 + width / 7);
+    assert_true(s.header.can_scale);
+    for (uint8_t scale = 1; scale <= 8; scale *= 2) {
+        uint8_t *expected = jpeg_decode_plainly(s.file, scale);
+        s.header = (struct image_header){image_reduced(width, scale), image_reduced(height, scale), 1, true, scale};
+        s.expected = expected;
+        check_columns(&s, s.header.height / 3, 1 + s.header.height / 7);
+        check_rows(&s, s.header.width / 3, 1 + s.header.width / 7);
+        free(expected);
+    }
     free(s.file.data);
     free(s.got);
-    free(expected);
 }
 
 /* `width` crosses two iMCUs of every sampling and is no multiple of any; the sampled run leaves out most sizes, not most regions. */
-static void every_region_equals_the_full_decode(void **unused)
+static void every_region_equals_the_whole_decode(void **unused)
 {
     (void)unused;
     static const uint32_t sizes[][2] = {{1, 1}, {2, 3}, {5, 40}, {33, 17}, {67, 51}, {80, 64}};
@@ -109,6 +114,6 @@ static void every_region_equals_the_full_decode(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_region_equals_the_full_decode)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_region_equals_the_whole_decode)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* JPEG regions with hostile records: the input is a file, a record, three bytes with the record's length, one byte of wishes and eight
- * bytes that choose a region.
+/* JPEG regions with hostile records: the input is a file, a record, three bytes with the record's length, one byte of wishes (the scale among
+ * them) and eight bytes that choose a region.
  *
  * Promises checked, beyond the sanitizers': whatever the record, verdict and pixels are libjpeg-turbo's, unless its checksums were made
  * right for this file and it was believed; C and SIMD agree; a record that a decode has left serves the next one, and again the pixels are
@@ -9,13 +9,14 @@
 #include "codec/jpeg_turbo.h"
 #include "codec_region.h"
 
-enum { TAIL_BYTES = 12, IS_SEALED = 1, IS_WHOLE = 2 };
+enum { TAIL_BYTES = 12, IS_SEALED = 1, IS_WHOLE = 2, SCALE_SHIFT = 2 };
 
 struct input {
     const uint8_t *file;
     size_t n;
-    struct image_header header;
+    struct image_header header; /* at the scale that is wanted */
     struct region region;
+    struct region in_file;      /* the same in pixels of the file */
     uint8_t *theirs; /* libjpeg-turbo's pixels */
     int verdict;     /* and what it says */
 };
@@ -82,7 +83,10 @@ static void ask_turbo(struct input *in)
 static void use_part(const struct input *in, const struct ours *known)
 {
     uint32_t header, first, last;
-    PROMISE(jpeg_record_range(known->record, known->record_bytes, &in->region, &header, &first, &last));
+    bool is_known = jpeg_record_range(known->record, known->record_bytes, &in->in_file, &header, &first, &last);
+    PROMISE(is_known || in->header.scale > 1); /* reduced, a row more is asked for than decoding had to pass */
+    if (!is_known)
+        return;
     PROMISE(header <= first && first <= last && last <= in->n);
     uint8_t *part = calloc(1, in->n);
     PROMISE(part);
@@ -131,9 +135,20 @@ static void use_hostile(const struct input *in, const uint8_t *bytes, size_t n, 
     o = decode(in, in->file, record, n, true);
     PROMISE(o.rc == 0 || o.rc == 1);
     drop(&o);
-    if (jpeg_record_range(record, n, &in->region, &header, &first, &last))
+    if (jpeg_record_range(record, n, &in->in_file, &header, &first, &last))
         PROMISE(header <= first && first <= last);
     free(record);
+}
+
+/* Scale and region. */
+static void choose(struct input *in, const uint8_t *tail)
+{
+    uint32_t width = in->header.width, height = in->header.height, scale = 1u << (tail[3] >> SCALE_SHIFT & 3);
+    in->header.width = image_reduced(width, scale);
+    in->header.height = image_reduced(height, scale);
+    in->header.scale = (uint8_t)scale;
+    in->region = tail[3] & IS_WHOLE ? (struct region){0, 0, in->header.height, in->header.width} : chosen_region(tail + 4, &in->header);
+    in->in_file = scale == 1 ? in->region : image_region_in_file(in->region, scale, width, height);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -151,7 +166,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy((uint8_t *)in.file, data, n);
     if (codec_jpeg.probe(in.file, n < CODEC_PROBE_BYTES ? n : CODEC_PROBE_BYTES) && codec_jpeg.header(in.file, n, &in.header, &e) == 0 &&
         (uint64_t)in.header.width * in.header.height <= FUZZ_MAX_PIXELS) {
-        in.region = tail[3] & IS_WHOLE ? (struct region){0, 0, in.header.height, in.header.width} : chosen_region(tail + 4, &in.header);
+        choose(&in, tail);
         ask_turbo(&in);
         learn_and_use(&in);
         use_hostile(&in, data + n, record_bytes, tail[3] & IS_SEALED);
