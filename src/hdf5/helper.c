@@ -142,49 +142,48 @@ static bool answer_error(const struct fb_error *e)
     return answer(e->code, text, (size_t)n);
 }
 
-static bool answer_record(const struct description *d)
+/* What goes back: malloc'ed bytes, or an error. */
+struct reply {
+    void *bytes;
+    size_t n;
+    struct fb_error e;
+};
+
+static void make_record(const struct description *d, struct reply *r)
 {
     size_t n = array_record_write(&d->file, NULL, 0);
-    struct fb_error e = {0};
-    uint8_t *record = n <= HDF5_MAX_RECORD ? malloc(n) : NULL;
-    if (!record) {
-        error_set(&e, FB_E_UNSUPPORTED, "decode", "the description of its arrays takes %zu bytes, more than can be kept", n);
-        return answer_error(&e);
-    }
-    array_record_write(&d->file, record, n);
-    bool is_sent = answer(0, record, n);
-    free(record);
-    return is_sent;
+    r->bytes = n <= HDF5_MAX_RECORD ? malloc(n) : NULL;
+    r->n = n;
+    if (r->bytes)
+        array_record_write(&d->file, r->bytes, n);
+    else
+        error_set(&r->e, FB_E_UNSUPPORTED, "decode", "the description of its arrays takes %zu bytes, more than can be kept", n);
 }
 
-static bool describe(hid_t file, uint64_t size, const struct hdf5_request *q, struct fb_error *e)
+static void describe(hid_t file, uint64_t size, const struct hdf5_request *q, struct reply *r)
 {
     static struct description d;
-    int rc = describe_file(file, size, q->allows_external, &d, e);
-    bool is_sent = rc < 0 ? answer_error(e) : answer_record(&d);
+    if (describe_file(file, size, q->allows_external, &d, &r->e) == 0)
+        make_record(&d, r);
     description_free(&d);
-    return is_sent;
 }
 
-static bool rows(hid_t file, const char *name, const struct hdf5_request *q, struct fb_error *e)
-{
-    void *bytes;
-    int rc = read_rows(file, name, q->allows_external, q->first, q->rows, q->bytes, &bytes, e);
-    bool is_sent = rc < 0 ? answer_error(e) : answer(0, bytes, q->bytes);
-    free(bytes);
-    return is_sent;
-}
-
+/* The file is closed before the answer goes out: who has it may replace or unmount it. */
 static bool serve(const struct hdf5_request *q, const char *path, const char *name)
 {
-    struct fb_error e = {0};
+    struct reply r = {.n = q->bytes};
     hid_t file;
     uint64_t size;
     limit_cpu(q->timeout_s);
-    if (file_open(path, &file, &size, &e) < 0)
-        return answer_error(&e);
-    bool is_sent = q->op == HDF5_DESCRIBE ? describe(file, size, q, &e) : rows(file, name, q, &e);
-    H5Fclose(file);
+    if (file_open(path, &file, &size, &r.e) == 0) {
+        if (q->op == HDF5_DESCRIBE)
+            describe(file, size, q, &r);
+        else
+            read_rows(file, name, q->allows_external, q->first, q->rows, q->bytes, &r.bytes, &r.e);
+        H5Fclose(file);
+    }
+    bool is_sent = r.e.code ? answer_error(&r.e) : answer(0, r.bytes, r.n);
+    free(r.bytes);
     return is_sent;
 }
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "codec/array_format.h"
 #include "codec/array_rows.h"
 #include "codec/unfilter.h"
@@ -54,7 +55,8 @@ static void print_array(const struct array_layout *a)
     printf("%llu\t", (unsigned long long)a->chunk_count);
     for (int i = 0; i < a->filter_count; i++)
         printf("%s%u", i ? "," : "", a->filter[i].id);
-    printf("\t%d\t%s\t%s\n", a->storage != ARRAY_OPAQUE && array_is_straight(a), a->name, a->why_opaque);
+    char name[4 * ARRAY_NAME_BYTES];
+    printf("\t%d\t%s\t%s\n", a->storage != ARRAY_OPAQUE && array_is_straight(a), text_escape(a->name, name, sizeof(name)), a->why_opaque);
 }
 
 static int by_record(struct fb_error *e, size_t *bytes)
