@@ -103,6 +103,9 @@ struct fb_array {
     int64_t strides[FB_MAX_DIMS];   /* bytes */
     void *data;
     size_t bytes;                   /* from data to the end of the array */
+    int packing;                    /* 0: every sample has one shape. Else the first dimension of samples varies: FB_COLLATE_PAD has shape
+                                     * (batch, longest, ...) and "lengths" says how much of it is real, the rest being 0; FB_COLLATE_RAGGED
+                                     * has shape (all, ...) and sample i lies at "offsets"[i] to [i + 1] */
 };
 
 /* Where the arrays of a batch lie. */

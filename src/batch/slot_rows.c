@@ -75,6 +75,7 @@ static void lay_out(struct slot *s, uint32_t count, uint64_t rows)
         bool is_padded = f->packing == SLOT_PADDED;
         *a = (struct fb_array){.name = f->name, .dtype = f->dtype, .ndim = f->ndim + 1 + is_padded, .bytes = rows * f->sample_bytes};
         a->data = (char *)s->rows_memory + at;
+        a->packing = is_padded ? FB_COLLATE_PAD : FB_COLLATE_RAGGED;
         int d = 0;
         if (is_padded) {
             a->shape[d] = count;

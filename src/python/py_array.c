@@ -137,6 +137,12 @@ static PyObject *get_dtype(struct array_object *self, void *unused)
     return PyUnicode_FromString(fb_dtype_name(self->array->dtype));
 }
 
+static PyObject *get_packing(struct array_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(self->array->packing);
+}
+
 static PyMethodDef array_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))array_dlpack, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__dlpack_device__", (PyCFunction)array_dlpack_device, METH_NOARGS, NULL},
@@ -146,6 +152,7 @@ static PyMethodDef array_methods[] = {
 static PyGetSetDef array_getset[] = {
     {"name", (getter)get_name, NULL, "the field's name", NULL},
     {"dtype", (getter)get_dtype, NULL, "\"uint8\", \"bfloat16\", ...", NULL},
+    {"packing", (getter)get_packing, NULL, "0: one shape for all samples; 1: padded; 2: ragged", NULL},
     {0},
 };
 

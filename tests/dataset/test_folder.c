@@ -173,7 +173,7 @@ static void a_folder_without_images_says_what_was_seen(void **state)
     }
     tree_put(t, "c/notes.md", "");
     tree_open(t, "");
-    EXPECT_ERROR(t, FB_E_DATA, "1,235 files, none an image: .mat 1,234, .md 1");
+    EXPECT_ERROR(t, FB_E_DATA, "1,235 files, none an image, sound or an array: .mat 1,234, .md 1");
 }
 
 static void a_missing_path_says_which_part_exists(void **state)
@@ -226,7 +226,7 @@ static void a_file_that_is_no_manifest_is_refused(void **state)
     struct tree *t = *state;
     tree_put(t, "photo.jpg", tree_jpeg);
     tree_open(t, "photo.jpg");
-    EXPECT_ERROR(t, FB_E_USAGE, "neither a folder, a glob, a manifest nor a tar archive", ".csv");
+    EXPECT_ERROR(t, FB_E_USAGE, "neither a folder, a glob, a manifest, a tar archive, an array file nor sound", ".csv");
     tree_open_request(t, (struct dataset_request){.source = ""});
     EXPECT_ERROR(t, FB_E_USAGE, "no source");
 }

@@ -15,6 +15,7 @@ from . import ops
 from ._buckets import LengthBuckets
 from ._fullbore import version as _version
 from .batch import Batch
+from .collate import Padded, Ragged, RaggedRows
 from .dataset import Dataset
 from .errors import BudgetError, Error, SampleError
 from .loader import Loader
@@ -22,8 +23,10 @@ from .transforms import (
     CenterCrop,
     ColorJitter,
     CropBox,
+    CropOrPad,
     Grayscale,
     Map,
+    Mono,
     Normalize,
     Pad,
     RandomCrop,
@@ -32,6 +35,7 @@ from .transforms import (
     RandomResizedCrop,
     RandomVerticalFlip,
     Resize,
+    SampleInstances,
     Transform,
 )
 
@@ -43,14 +47,19 @@ __all__ = [
     "CenterCrop",
     "ColorJitter",
     "CropBox",
+    "CropOrPad",
     "Dataset",
     "Error",
     "Grayscale",
     "LengthBuckets",
     "Loader",
     "Map",
+    "Mono",
     "Normalize",
     "Pad",
+    "Padded",
+    "Ragged",
+    "RaggedRows",
     "RandomCrop",
     "RandomGrayscale",
     "RandomHorizontalFlip",
@@ -58,6 +67,7 @@ __all__ = [
     "RandomVerticalFlip",
     "Resize",
     "SampleError",
+    "SampleInstances",
     "Transform",
     "__version__",
     "ops",

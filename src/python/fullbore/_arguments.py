@@ -15,23 +15,19 @@ from . import _fullbore
 from ._labels import Columns, Samples, check_names, columns_of
 from ._talk import progress_line, say
 from ._torchvision import is_foreign, translate
-from .errors import ArgumentError, Error, UsageError
+from .collate import collate_code
+from .errors import ArgumentError, UsageError
 from .transforms import Transform
 
 _LAYOUTS = {"NCHW": 0, "NHWC": 1, "channels_last": 2}
 _ON_ERROR = {"raise": 0, "skip": 1}
-_DTYPES = ("uint8", "float16", "bfloat16", "float32")
-
-# Arguments whose part of the engine comes later, with the value that means "not used".
-_LATER: dict[str, Any] = {
-    "sample": "auto", "collate": None, "window": None, "preload": False,
-}
-
+_DTYPES = ("uint8", "float16", "bfloat16", "float32", "float64", "int16")
+_SHUFFLES = {False: 0, True: 1, "window": 2}
+_SAMPLES = {"auto": 0, "row": 1, "file": 2}
 
 def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """All arguments of ``Loader``, by name -> the options of fullbore.h, by name."""
     a = dict(arguments)
-    _refuse_later(a)
     steps, a["dtype"] = _with_dtype(a)
     return {
         **_what(a["source"]),
@@ -45,6 +41,7 @@ def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "threads": 0 if a["threads"] is None else _whole("threads", a["threads"], 1, 4096),
         "memory": 0 if a["memory"] is None else _bytes("memory", a["memory"]),
         **_caches(a),
+        **_arrays(a),
         "on_error": _choice("on_error", a["on_error"], _ON_ERROR),
         "max_errors": _max_errors(a["max_errors"], a["on_error"]),
         **({"io": os.fsencode(os.environ["FULLBORE_IO"])} if os.environ.get("FULLBORE_IO") else {}),
@@ -83,16 +80,6 @@ def refuse_unknown(unknown: Sequence[str], known: Sequence[str]) -> None:
         raise ArgumentError(f"{name}= is not an argument of Loader", remedy=remedy.replace("use nothing: ", "leave it out: "))
 
 
-def _refuse_later(a: dict[str, Any]) -> None:
-    for name, unused in _LATER.items():
-        if a[name] is not unused and a[name] != unused:
-            raise Error(f"{name}= is not built yet in this version")
-    if isinstance(a["shuffle"], str):
-        if a["shuffle"] == "window":
-            raise Error('shuffle="window" is not built yet in this version')
-        raise _wrong("shuffle", a["shuffle"], "True or False")
-
-
 # ---- what
 
 
@@ -114,10 +101,17 @@ def with_labels(values: dict[str, Any], labels: Any) -> tuple[dict[str, Any], Co
     if labels is None:
         return values, Columns()
     samples = Samples([os.fsdecode(path) for path in values["paths"]], "", 0) if "paths" in values else _selected(values)
+    if values.get("sample") != _SAMPLES["file"] and "paths" not in values and _is_rows(labels, len(samples.keys)):
+        samples = Samples([""] * len(labels), "", 0)
     columns = check_names(columns_of(labels, samples))
     count = len(samples.keys)
     rows: dict[str, Any] = {} if "paths" in values else {"column_rows": count}
     return {**values, **rows, "columns": [_column(name, array, count) for name, array in columns.arrays.items()]}, columns
+
+
+def _is_rows(labels: Any, files: int) -> bool:
+    """One label for each row of array files, not for each file; the engine checks that they are as many."""
+    return hasattr(labels, "__array__") and hasattr(labels, "__len__") and len(labels) != files
 
 
 def _selected(values: dict[str, Any]) -> Samples:
@@ -208,7 +202,7 @@ def _split(split: Any) -> dict[str, Any]:
 def _order(a: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {
         "batch_size": _whole("batch_size", a["batch_size"], 1, 2**31 - 1),
-        "shuffle": _flag("shuffle", a["shuffle"]),
+        "shuffle": _shuffle(a["shuffle"]),
         "seed": _whole("seed", a["seed"], 0, 2**64 - 1),
         "drop_last": _flag("drop_last", a["drop_last"]),
         **_ranks(a["rank"], a["world_size"]),
@@ -224,6 +218,27 @@ def _order(a: dict[str, Any]) -> dict[str, Any]:
     if a["sampler"] is not None:
         values |= _sampler(a)
     return values
+
+
+def _shuffle(shuffle: Any) -> int:
+    if isinstance(shuffle, (bool, np.bool_)):
+        return int(shuffle)
+    if shuffle != "window":
+        raise _wrong("shuffle", shuffle, 'True, False or "window"')
+    return _SHUFFLES["window"]
+
+
+def _arrays(a: dict[str, Any]) -> dict[str, Any]:
+    """What only arrays and sound have."""
+    if a["window"] is not None and a["shuffle"] != "window":
+        raise UsageError("window= is how many rows are mixed with each other", remedy='it goes with shuffle="window"')
+    return {
+        "sample": _choice("sample", a["sample"], _SAMPLES),
+        "collate": collate_code(a["collate"]),
+        "preload": _flag("preload", a["preload"]),
+        "allow_external": _flag("allow_external", a["allow_external"]),
+        "window": 0 if a["window"] is None else _whole("window", a["window"], 1),
+    }
 
 
 def _sampler(a: dict[str, Any]) -> dict[str, Any]:

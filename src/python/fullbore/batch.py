@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from .collate import gathered
 from .errors import Error, UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Batch(tuple[Any, ...]):
 
     @classmethod
     def _of(cls, core: _Batch, convert: Converter) -> Batch:
-        batch = cls(convert(array) for array in core.arrays())
+        batch = cls(gathered(core.arrays(), convert))
         batch._origin = core
         return batch
 
@@ -132,7 +133,8 @@ class Batch(tuple[Any, ...]):
     @property
     def names(self) -> tuple[str, ...]:
         """The name of each array: ``("image", "label")``, or the manifest's columns."""
-        return tuple(array.name for array in self._core.arrays())
+        arrays = self._core.arrays()
+        return tuple(array.name for array in arrays[:len(self)])
 
     @cached_property
     def sample_keys(self) -> list[str]:

@@ -106,6 +106,7 @@ class Loader:
         cache_limit: int | str | None = None,
         cache_ram: int | str | None = None,
         preload: bool = False,
+        allow_external: bool = False,
         dtype: Any = None,
         layout: Literal["NCHW", "NHWC", "channels_last"] = "NCHW",
         exif: bool = False,

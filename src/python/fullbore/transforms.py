@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Literal, get_args
 from .errors import UsageError
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "CropBox", "Grayscale", "Map", "Normalize", "Pad", "RandomCrop", "RandomGrayscale",
-    "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip", "Resize", "Transform",
+    "CenterCrop", "ColorJitter", "CropBox", "CropOrPad", "Grayscale", "Map", "Mono", "Normalize", "Pad", "RandomCrop", "RandomGrayscale",
+    "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip", "Resize", "SampleInstances", "Transform",
 ]
 
 Size = int | Sequence[int]
@@ -246,6 +246,8 @@ class RandomCrop(Transform):
 class Pad(Transform):
     """Borders: one number for all sides, (left and right, top and bottom), or (left, top, right, bottom).
 
+    ``Pad()`` without borders is for ``collate=``: samples of different lengths are padded to the longest of their batch.
+
     >>> Pad((1, 2), fill=(255, 0, 0)).spec
     'pad padding=1,2 fill=255,0,0 padding_mode=constant'
     """
@@ -255,11 +257,57 @@ class Pad(Transform):
     fill: tuple[int, ...]
     padding_mode: str
 
-    def __init__(self, padding: Size, fill: Size = 0, padding_mode: PaddingMode = "constant") -> None:
-        self._set(padding=self._borders(padding), fill=self._colour(fill), padding_mode=self._mode(padding_mode))
+    def __init__(self, padding: Size | None = None, fill: Size = 0, padding_mode: PaddingMode = "constant") -> None:
+        self._set(padding=() if padding is None else self._borders(padding), fill=self._colour(fill), padding_mode=self._mode(padding_mode))
 
     def _options(self) -> dict[str, Any]:
+        if not self.padding:
+            raise self._wrong("as a transform it wants borders", "Pad(4); Pad() without any is for collate=")
         return {"padding": self.padding, "fill": self.fill, "padding_mode": self.padding_mode}
+
+
+@dataclass(frozen=True, init=False)
+class CropOrPad(Transform):
+    """Clips of one length: longer recordings are cut, shorter ones followed by silence. Of a large file only the clip is read.
+
+    >>> CropOrPad(24000, random=True).spec
+    'crop_or_pad samples=24000 random=1'
+    """
+
+    name: ClassVar[str] = "crop_or_pad"
+    samples: int
+    random: bool
+
+    def __init__(self, samples: int, random: bool = False) -> None:
+        self._set(samples=self._whole("samples", samples, 1, 2**40), random=bool(random))
+
+    def _options(self) -> dict[str, Any]:
+        return {"samples": self.samples, "random": int(self.random)}
+
+
+@dataclass(frozen=True)
+class Mono(Transform):
+    """All channels of a recording mixed into one: their mean."""
+
+    name: ClassVar[str] = "mono"
+
+
+@dataclass(frozen=True, init=False)
+class SampleInstances(Transform):
+    """``count`` instances drawn from each bag, in the order of the file; only what holds them is read. A smaller bag repeats its own.
+
+    >>> SampleInstances(512).spec
+    'sample_instances count=512'
+    """
+
+    name: ClassVar[str] = "sample_instances"
+    count: int
+
+    def __init__(self, count: int) -> None:
+        self._set(count=self._whole("count", count, 1, 10**9))
+
+    def _options(self) -> dict[str, Any]:
+        return {"count": self.count}
 
 
 @dataclass(frozen=True, init=False)
@@ -451,8 +499,8 @@ class Normalize(Transform):
 
     def _channels(self, name: str, value: object) -> tuple[float, ...]:
         numbers = tuple(self._real(name, x, -math.inf) for x in self._items(name, value))
-        if len(numbers) not in (1, 3):
-            raise self._wrong(f"{name} has {len(numbers)} numbers, not one for each of the three channels")
+        if not 1 <= len(numbers) <= 16:
+            raise self._wrong(f"{name} has {len(numbers)} numbers, not one for each channel")
         return numbers * 3 if len(numbers) == 1 else numbers
 
     def _options(self) -> dict[str, Any]:
