@@ -186,7 +186,7 @@ def asan_tests(options: argparse.Namespace) -> Tally:
 
 def tsan_tests(options: argparse.Namespace) -> Tally:
     """The tests of reading and of the engine with race detection."""
-    return sanitized("build-tsan", TSAN, ["io", "feed"], options)
+    return sanitized("build-tsan", TSAN, ["io", "cache", "feed"], options)
 
 
 # ------------------------------------------------------------------------------------------------------------------- fuzzing

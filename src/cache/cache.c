@@ -185,8 +185,11 @@ static bool may_keep_on_disk(struct cache *c, const struct cache_unit *u, const 
            entry_fits(&c->dir, u, id, u->size);
 }
 
-/* The claim for a unit that is missing. True: r was answered, because somebody else's fetch was over. */
-static bool claim_or_wait(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
+enum wait_answer { WAIT_OVER, WAIT_ANSWERED, WAIT_JOINED };
+
+/* The claim for a unit that is missing, or none if somebody else has it for long; unless their fetch ended meanwhile and r was answered, or it
+ * is one of this process and r waits for it. */
+static enum wait_answer claim_or_wait(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
                           struct claim *claim)
 {
     for (int i = 0; i < OTHERS_TRIES; i++) {
@@ -194,17 +197,19 @@ static bool claim_or_wait(struct cache *c, struct io_request *r, const struct ca
         if (rc < 0)
             cache_turn_off(c, -rc, "write to", true);
         if (rc != 0)
-            return rc > 0 && answer_from_disk(c, r, u, hash, id, true); /* it may have been published just before */
+            return rc > 0 && answer_from_disk(c, r, u, hash, id, true) ? WAIT_ANSWERED : WAIT_OVER; /* published just before? */
+        if (flight_join(c, hash, r))
+            return WAIT_JOINED;
         clock_sleep_until_ns(clock_now_ns() + OTHERS_NAP_NS);
         if (answer_from_disk(c, r, u, hash, id, true))
-            return true;
+            return WAIT_ANSWERED;
         pthread_mutex_lock(&c->lock);
         bool is_closing = c->is_closing;
         pthread_mutex_unlock(&c->lock);
         if (is_closing)
-            return false;
+            return WAIT_OVER;
     }
-    return false;
+    return WAIT_OVER;
 }
 
 static void look_up(struct cache *c, struct io_request *r)
@@ -224,10 +229,12 @@ static void look_up(struct cache *c, struct io_request *r)
         flight_pass(c, r);
         return;
     }
-    bool is_answered = answer(c, r, &u, hash, &id, true);
-    if (!is_answered && may_keep_on_disk(c, &u, &id))
-        is_answered = claim_or_wait(c, r, &u, hash, &id, &claim);
-    if (is_answered) {
+    enum wait_answer a = answer(c, r, &u, hash, &id, true) ? WAIT_ANSWERED : WAIT_OVER;
+    if (a == WAIT_OVER && may_keep_on_disk(c, &u, &id))
+        a = claim_or_wait(c, r, &u, hash, &id, &claim);
+    if (a == WAIT_JOINED)
+        return;
+    if (a == WAIT_ANSWERED) {
         claim_drop(&c->dir, hash, &claim);
         cache_finish(c, r);
         return;

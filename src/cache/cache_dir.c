@@ -41,20 +41,31 @@ static struct usage read_usage(const struct cache_dir *d)
     return pread(d->usage_fd, &u, sizeof(u), 0) == sizeof(u) ? u : (struct usage){0};
 }
 
-static int lock_usage(const struct cache_dir *d)
+static void unlock_usage(struct cache_dir *d)
 {
+    flock(d->usage_fd, LOCK_UN);
+    pthread_mutex_unlock(&d->usage_lock);
+}
+
+/* 0 or an errno; then it is not locked. */
+static int lock_usage(struct cache_dir *d)
+{
+    pthread_mutex_lock(&d->usage_lock);
     while (flock(d->usage_fd, LOCK_EX) < 0)
-        if (errno != EINTR)
-            return errno;
+        if (errno != EINTR) {
+            int why = errno;
+            pthread_mutex_unlock(&d->usage_lock);
+            return why;
+        }
     return 0;
 }
 
 /* 0 or an errno; the lock is given back. */
-static int write_usage(const struct cache_dir *d, struct usage u)
+static int write_usage(struct cache_dir *d, struct usage u)
 {
     ssize_t n = pwrite(d->usage_fd, &u, sizeof(u), 0);
     int why = n < 0 ? errno : n == sizeof(u) ? 0 : ENOSPC;
-    flock(d->usage_fd, LOCK_UN);
+    unlock_usage(d);
     return why;
 }
 
@@ -235,6 +246,7 @@ int dir_open(struct cache_dir *d, const char *path, const char *name, uint64_t l
 {
     *d = (struct cache_dir){.fd = -1, .marker_fd = -1, .usage_fd = -1, .place_fd = -1, .used_fd = -1, .limit = limit ? limit : CACHE_NO_LIMIT,
                             .name = strdup(name)};
+    pthread_mutex_init(&d->usage_lock, NULL);
     if (!d->name)
         return error_set(e, FB_E_NOMEM, "cache", "no memory");
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -262,6 +274,7 @@ void dir_close(struct cache_dir *d)
         if (fds[i] >= 0)
             close(fds[i]);
     free(d->name);
+    pthread_mutex_destroy(&d->usage_lock);
     *d = (struct cache_dir){.fd = -1, .marker_fd = -1, .usage_fd = -1, .place_fd = -1, .used_fd = -1};
 }
 
@@ -300,7 +313,7 @@ int dir_reserve(struct cache_dir *d, uint64_t bytes)
         return why;
     struct usage u = read_usage(d);
     if (bytes > d->limit || u.bytes > d->limit - bytes || !leaves_enough_free(d, bytes)) {
-        flock(d->usage_fd, LOCK_UN);
+        unlock_usage(d);
         return ENOSPC;
     }
     u.bytes += bytes;

@@ -93,6 +93,16 @@ static void give_up(struct cache *c, struct flight *f)
     f->reserved = 0;
 }
 
+static bool is_there(struct cache *c, const struct flight *f)
+{
+    char name[DIR_NAME_BYTES];
+    struct stat st;
+    if (fstatat(c->dir.place_fd, dir_entry_name(f->hash, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    atomic_store_explicit(&c->present[f->unit.index], 1, memory_order_relaxed);
+    return true;
+}
+
 static enum fill_answer claim_and_fetch(struct cache *c, struct flight *f)
 {
     int rc = claim_take(&c->dir, f->hash, &f->claim);
@@ -100,6 +110,10 @@ static enum fill_answer claim_and_fetch(struct cache *c, struct flight *f)
         cache_turn_off(c, -rc, "write to", true);
     if (rc <= 0)
         return FILL_NEXT; /* somebody else is at it */
+    if (is_there(c, f)) { /* published just before */
+        give_up(c, f);
+        return FILL_NEXT;
+    }
     uint64_t bytes = entry_file_bytes(&c->dir, &f->unit, &f->identity, f->unit.size);
     int why = evict_and_reserve(c, bytes, f->need_epoch, f->need_position);
     if (why) {
@@ -118,17 +132,13 @@ static enum fill_answer claim_and_fetch(struct cache *c, struct flight *f)
 static enum fill_answer fill_one(struct cache *c, struct walk *w, uint64_t index)
 {
     struct flight f = {.need_epoch = w->epoch, .need_position = w->position, .claim = {-1}};
-    char name[DIR_NAME_BYTES];
-    struct stat st;
     if (index >= c->source.count || atomic_load_explicit(&c->present[index], memory_order_relaxed))
         return FILL_NEXT;
     if (!c->source.unit_at(c->source.ctx, index, &f.unit))
         return FILL_NEXT;
     f.hash = cache_hash(c, &f.unit);
-    if (fstatat(c->dir.place_fd, dir_entry_name(f.hash, name), &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        atomic_store_explicit(&c->present[index], 1, memory_order_relaxed);
+    if (is_there(c, &f))
         return FILL_NEXT;
-    }
     if (cache_identify(c, &f.unit, true, &f.identity) != 0 || f.identity.is_young ||
         !entry_fits(&c->dir, &f.unit, &f.identity, f.unit.size))
         return FILL_NEXT;

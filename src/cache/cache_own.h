@@ -64,6 +64,7 @@ struct flight {
 struct cache_dir {
     int fd, marker_fd, usage_fd, place_fd, used_fd; /* the folder; who uses it; its count; the data set's part; who uses that */
     uint64_t limit;
+    pthread_mutex_t usage_lock;          /* threads of one process share a flock, so they need this as well */
     _Atomic bool must_recount;           /* damage was met: what is counted may be wrong */
     char *name;                          /* of the data set */
 };

@@ -1,11 +1,7 @@
 /* Keeping what came: into RAM while there is room, and to disk if this process holds the claim. The identity is asked for once more, so that
  * what is kept under it was read entirely while the source had it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cache/cache_own.h"
 
@@ -48,18 +44,15 @@ static int reserve(struct cache *c, struct flight *f)
 static int write_entry(struct cache *c, struct flight *f)
 {
     char name[DIR_NAME_BYTES];
-    struct stat old;
     int why = entry_write(&c->dir, f->claim.fd, &f->unit, f->blob);
     if (why) {
         claim_drop(&c->dir, f->hash, &f->claim);
         return why;
     }
-    bool replaces = fstatat(c->dir.place_fd, dir_entry_name(f->hash, name), &old, AT_SYMLINK_NOFOLLOW) == 0;
+    dir_remove(&c->dir, c->dir.place_fd, dir_entry_name(f->hash, name)); /* an older version: its bytes are given back by whoever unlinks it */
     why = claim_publish(&c->dir, f->hash, &f->claim);
     if (why)
         return why;
-    if (replaces)
-        dir_release(&c->dir, ((uint64_t)old.st_size + 4095) & ~UINT64_C(4095));
     f->reserved = 0;
     if (c->present && f->unit.index < c->source.count)
         atomic_store_explicit(&c->present[f->unit.index], 1, memory_order_relaxed);
