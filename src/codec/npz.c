@@ -107,7 +107,12 @@ static int add_member(const struct array_source *s, const struct zip_member *m, 
         memset(a, 0, sizeof(*a));
         return 0;
     }
-    if (rc < 0 && rc != FB_E_UNSUPPORTED) {
+    if (rc < 0 && rc != FB_E_UNSUPPORTED && rc != FB_E_DATA) {
+        if (e && !e->code)
+            *e = own;
+        return rc;
+    }
+    if (rc == FB_E_DATA) {
         char name[96];
         error_set(e, rc, "decode", "the array \"%s\": %s", text_escape(a->name, name, sizeof(name)), own.cause);
         error_at(e, NULL, own.offset);

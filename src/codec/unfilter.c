@@ -140,8 +140,8 @@ static int kind_of(uint32_t id)
 static int damaged(const struct array_layout *a, struct fb_error *e, const char *its, const char *problem)
 {
     char name[96];
-    return error_set(e, FB_E_DATA, "decode", "a chunk of the array \"%s\" is damaged: its %s %s", text_escape(a->name, name, sizeof(name)), its,
-                     problem);
+    return error_set(e, FB_E_DATA, "decode", "a chunk of the array \"%s\" is damaged: its %s %s",
+                     text_escape(a->name, name, sizeof(name)), its, problem);
 }
 
 static int no_memory(struct fb_error *e)
@@ -212,7 +212,7 @@ static int undo_stream(struct chain *c, int i, int kind, struct fb_error *e)
 {
     const struct array_filter *f = &c->a->filter[i];
     size_t drop = f->id == ARRAY_RAW_DEFLATE ? f->param : 0, want = bytes_before(c, i);
-    size_t room = want == SIZE_MAX ? c->whole + c->whole / 8 + 4096 : want + drop; /* a compressor's output is no larger, or it is skipped */
+    size_t room = want == SIZE_MAX ? c->whole + c->whole / 8 + 4096 : want + drop; /* a compressor makes it no larger, or is skipped */
     FB_TRY(make_decoders(c->u, f->id, e));
     struct step s = {.u = c->u, .filter = f, .in = c->data, .n = c->n, .room = room, .out = room_for(c, i, room, e)};
     if (!s.out)

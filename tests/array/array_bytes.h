@@ -1,4 +1,5 @@
-/* A file in memory as an array_source, and rows of its arrays by the same steps that the engine takes: runs, chunks, or the format's reader. */
+/* A file in memory as an array_source, and rows of its arrays by the same steps that the engine takes: runs, chunks, or the format's
+ * reader. */
 #ifndef FB_TESTS_ARRAY_BYTES_H
 #define FB_TESTS_ARRAY_BYTES_H
 
@@ -14,15 +15,17 @@ struct array_bytes {
     const uint8_t *data;
     size_t size;
     uint64_t fails_at; /* reads that touch this byte fail; UINT64_MAX: none */
-    uint64_t reads;
+    uint64_t reads, beyond; /* how many; how many of them asked for bytes that are not there */
 };
 
 static inline int array_bytes_read(void *ctx, uint64_t offset, uint64_t length, void *out, struct fb_error *e)
 {
     struct array_bytes *b = ctx;
     b->reads++;
-    if (offset > b->size || length > b->size - offset)
+    if (offset > b->size || length > b->size - offset) {
+        b->beyond++;
         return error_set(e, FB_E_DATA, "test", "a parser asked for bytes beyond the end");
+    }
     if (b->fails_at >= offset && b->fails_at - offset < length)
         return error_set(e, FB_E_IO, "test", "this read fails");
     memcpy(out, b->data + offset, (size_t)length);
@@ -34,8 +37,8 @@ static inline struct array_source array_bytes_source(struct array_bytes *b)
     return (struct array_source){.size = b->size, .read = array_bytes_read, .ctx = b};
 }
 
-static inline int array_bytes_chunks(const struct array_source *s, const struct array_layout *a, uint64_t first, uint64_t rows, uint8_t *out,
-                                     struct fb_error *e)
+static inline int array_bytes_chunks(const struct array_source *s, const struct array_layout *a, uint64_t first, uint64_t rows,
+                                     uint8_t *out, struct fb_error *e)
 {
     struct unfilter u;
     uint64_t chunk, count;
@@ -60,8 +63,8 @@ static inline int array_bytes_chunks(const struct array_source *s, const struct 
     return rc;
 }
 
-static inline int array_bytes_straight(const struct array_source *s, const struct array_layout *a, uint64_t first, uint64_t rows, uint8_t *out,
-                                       struct fb_error *e)
+static inline int array_bytes_straight(const struct array_source *s, const struct array_layout *a, uint64_t first, uint64_t rows,
+                                       uint8_t *out, struct fb_error *e)
 {
     struct array_runs runs;
     struct array_run run;

@@ -1,7 +1,7 @@
 /* The array formats on a pipe, so that other programs' readers can be the oracle. Commands on stdin, answers on stdout:
  *
  *   load N\n<N bytes>               -> ok FORMAT COUNT\n, then for each array: DTYPE CODE STORAGE RATE NDIM SHAPE... NAME\n
- *   rows INDEX FIRST ROWS DTYPE\n   -> ok BYTES\n<numbers>           rows of an array of the file that was loaded last, as DTYPE ("-": its own)
+ *   rows INDEX FIRST ROWS DTYPE\n   -> ok BYTES\n<numbers>           rows of an array of the last file, as DTYPE ("-": its own)
  *   convert CODE FROM TO COUNT PERIOD REPEAT N\n<N bytes>            COUNT stored numbers, then PERIOD float32 means and as many inverse
  *                                   -> ok BYTES\n<numbers>           deviations (PERIOD 0: none)
  *   planes|mono CODE TO CHANNELS FRAMES AFTER N\n<N bytes>           frames of sound into planes, or mixed

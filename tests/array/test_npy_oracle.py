@@ -120,8 +120,9 @@ def test_other_peoples_files_equal_numpy(tool: Tool) -> None:
 
 @pytest.mark.parametrize(("x", "words"), [
     (np.array([{}, None], dtype=object), "object array: its bytes are a pickle"), (np.array(["a", "bc"]), "strings"),
-    (np.array([b"a"]), "strings"), (np.zeros(3, "c8"), "complex"), (np.zeros(3, "M8[s]"), "dates"), (np.zeros(3, "V2"), "bfloat16 is saved so"),
-    (np.zeros(3, [("a", "f4"), ("b", "i4")]), "structured dtype"), (np.zeros(3, np.longdouble), "neither of 2, 4 nor 8 bytes"),
+    (np.array([b"a"]), "strings"), (np.zeros(3, "c8"), "complex"), (np.zeros(3, "M8[s]"), "dates"),
+    (np.zeros(3, "V2"), "bfloat16 is saved so"), (np.zeros(3, [("a", "f4"), ("b", "i4")]), "structured dtype"),
+    (np.zeros(3, np.longdouble), "neither of 2, 4 nor 8 bytes"),
 ])
 def test_what_is_not_plain_numbers_is_refused_by_name(tool: Tool, x: np.ndarray, words: str) -> None:
     f = io.BytesIO()
@@ -157,7 +158,8 @@ def header(text: str, version: bytes = b"\x01\x00") -> bytes:
     "", "{", "{}", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3), }",
     "{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }", "{'descr': '<f4', 'fortran_order': False, 'shape': 2, }",
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'x': 1}", "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'x': 1}",
+    "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (,), }",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000,), }", "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x",
     "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 2), }", "{'descr': [('a', '<f4'",
