@@ -338,6 +338,42 @@ FB_API int fb_skip_range(fb_loader *l, uint64_t first, uint64_t last, struct fb_
 /* What the loader has done since it was opened, as JSON (see docs/statistics.md). Returns the length wanted. Any thread. */
 FB_API int fb_get_stats(const fb_loader *l, char *out, size_t out_size);
 
+/* What each thread of the loader does until so many more batches were taken, as Chrome trace events (chrome://tracing, ui.perfetto.dev)
+ * into the file `path`, which is opened now and written then, or when the loader is closed. FB_E_STATE: a trace is being recorded already. */
+FB_API int fb_trace(fb_loader *l, const char *path, uint64_t batches, struct fb_error *e);
+
+/* ------------------------------------------------------------------------------------------------------------- explaining */
+
+/* A monitor: exact waits of a training loop, whoever feeds it, and a look at what goes on around it. The loop's thread calls
+ *
+ *     fb_begin_epoch(m, batches);  for (;;) { fb_ask_batch(m);  ...the loader's own next()...;  fb_take_batch(m, samples);  ... }
+ *
+ * Those four calls belong to one thread and never block; each costs well under a microsecond. The others may be called from any thread. */
+typedef struct fb_monitor fb_monitor;
+
+enum fb_look {
+    FB_LOOK_NOT = 0,  /* figures of the loop only */
+    FB_LOOK_MACHINE,  /* and the machine's: a thread of its own, twice a second */
+    FB_LOOK_PROGRAM   /* and what the threads and child processes of this program do, about 20 times a second: under 0.6 % of one core */
+};
+
+/* FB_E_NOMEM, FB_E_IO: /proc cannot be read. */
+FB_API int fb_open_monitor(enum fb_look look, fb_monitor **out, struct fb_error *e);
+FB_API void fb_begin_epoch(fb_monitor *m, uint64_t batches); /* 0: not known how many */
+FB_API void fb_ask_batch(fb_monitor *m);                     /* the loop wants a batch from now on */
+FB_API void fb_take_batch(fb_monitor *m, uint64_t samples);  /* it has got it */
+FB_API void fb_end_epoch(fb_monitor *m);
+/* The loop's figures as JSON (see docs/monitor.md). Returns the length wanted, like snprintf. */
+FB_API int fb_get_monitor(const fb_monitor *m, char *out, size_t out_size);
+FB_API void fb_close_monitor(fb_monitor *m); /* NULL is allowed */
+
+/* What the loop waits for, how much could be gained and what to change, as JSON (docs/watch.md, "The summary"): by the rules of
+ * `fullbore watch`. With a loader from its own figures, and from the monitor (or NULL) what it saw of the machine; without a loader from the
+ * monitor alone, which must look at the program. Returns the length wanted. */
+FB_API int fb_get_verdict(const fb_loader *l, fb_monitor *m, char *out, size_t out_size);
+/* The line of `fullbore watch`, of this moment: "GPU: 85% | ... | starved 31%: disk latency". Arguments as above. */
+FB_API int fb_get_status_line(const fb_loader *l, fb_monitor *m, char *out, size_t out_size);
+
 /* Single images: RGB, 8 bit, rows packed. fb_image_size reads the header only. Each may be called from any thread.
  * `bytes` is the whole file. exif != 0 applies the orientation. out must hold height x width x 3 bytes. */
 FB_API int fb_image_size(const void *bytes, size_t n, int exif, int *height, int *width, struct fb_error *e);

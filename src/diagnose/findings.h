@@ -22,6 +22,7 @@ struct shares {
     double own_network; /* sockets and remote files */
     double own_fault;   /* pages */
     double own_loading; /* CPU in samples that read file data, when nobody else loads */
+    double own_other;   /* inside next(), as the loop told, and nothing shows for what */
     double queue;       /* for loaders: pipe, lock */
     double write;       /* checkpoints, logs */
     double unexplained;
@@ -30,6 +31,7 @@ struct shares {
     double starved;   /* own_* + queue, less what the accelerator shows as busy */
 
     bool has_consumer, has_loaders, is_blind;       /* blind: system calls could not be read */
+    bool is_told;                                   /* the loop itself told how long it waited: exact */
     double loaders, loader_processes, loader_cores; /* how many; cores used by them */
     double wall_s;                                  /* of the window */
     double work_cpu, work_delay, work_storage, work_network, work_fault, work_serial,

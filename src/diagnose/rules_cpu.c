@@ -46,7 +46,9 @@ static void advise_workers(struct findings *f)
     const struct shares *h = f->h;
     double n = fmax(1, round(h->loaders)), room = free_cores(f), per_loader = fmax(0.1, h->work_cpu + h->work_delay);
     double more = floor(room / per_loader + 0.25);
-    if (h->loader_processes == 0 && h->loaders >= 1.5)
+    if (f->facts->uses_fullbore > 0 && more >= 1)
+        finding_advise(f, finding_gain(f, (n + more) / n), "threads=%.0f (now %.0f): %.1f more cores may be used", n + more, n, room);
+    if (f->facts->uses_fullbore > 0 || (h->loader_processes == 0 && h->loaders >= 1.5))
         return; /* threads: a lock may hold them */
     if (more >= 1)
         finding_advise(f, finding_gain(f, (n + more) / n), "num_workers=%.0f (now %.0f): %.1f more cores may be used", n + more, n, room);
@@ -63,8 +65,8 @@ void explain_cpu(struct findings *f)
         return;
     }
     if (h->own_loading > h->queue) {
-        finding_say(f, "the training loop reads and decodes by itself: %.0f %% of its time is CPU in samples that read file data",
-                    100 * h->own_loading);
+        finding_say(f, "the training loop reads and decodes by itself: %.0f %% of its time is CPU %s", 100 * h->own_loading,
+                    h->is_told ? "inside next()" : "in looks that saw it read file data");
         double n = fmax(1, floor(free_cores(f) + 0.5));
         finding_advise(f, finding_gain(f, n + 1e-9),
                        "DataLoader(num_workers=%.0f, persistent_workers=True) (now 0): loading beside the step", n);
@@ -94,6 +96,12 @@ void explain_serial(struct findings *f)
                 100 * h->work_serial);
     finding_say(f, "together they use %.2f cores (Python's interpreter lock, HDF5's library lock, or one queue)", h->loader_cores);
     say_others(f);
+    if (f->facts->uses_fullbore > 0) {
+        finding_advise(f, finding_gain(f, parallel),
+                       "transforms of fullbore's own instead of Map functions: those take turns at Python's lock (now %.0f %% of the time)",
+                       100 * h->work_serial);
+        return;
+    }
     finding_advise(f, finding_gain(f, parallel), "worker processes instead of threads: DataLoader(num_workers=%.0f) (now %.0f threads)",
                    parallel, h->loaders);
     finding_advise(f, finding_gain(f, parallel), "fullbore.Loader: native threads without that lock (now %.0f threads share it)",

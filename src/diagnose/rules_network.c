@@ -34,9 +34,11 @@ void explain_network(struct findings *f)
         return;
     }
     double n = h->loaders >= 0.5 ? round(h->loaders) : 0;
+    if (f->facts->uses_fullbore > 0)
+        n = -1; /* its depth is there already */
     if (n > 0)
         finding_advise(f, finding_gain(f, 4), "num_workers=%.0f (now %.0f): round trips overlap", 4 * n, n);
-    else
+    else if (n == 0)
         finding_advise(f, finding_gain(f, 8), "DataLoader(num_workers=8) (now 0: the training loop asks by itself, one request at a time)");
     finding_advise(f, finding_gain_without_waits(f), "copy the data to a local disk before training (now fetched over the network)");
 }

@@ -57,6 +57,8 @@ static void advise_depth(struct findings *f)
 {
     double n = f->h->loaders >= 0.5 ? round(f->h->loaders) : 0;
     double wanted = n > 0 ? 4 * n : 8;
+    if (f->facts->uses_fullbore > 0)
+        return; /* its depth is there already */
     if (n > 0)
         finding_advise(f, finding_gain(f, 4), "num_workers=%.0f (now %.0f): waits for storage overlap", wanted, n);
     else

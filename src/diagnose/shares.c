@@ -4,6 +4,9 @@
  * pipe counts as waiting for data only when there is somebody who loads. Reading data on its own CPU counts as loading only when nobody
  * else loads, because only then is it known that the loop itself decodes. An io_uring wait is never taken for storage: an idle ring looks
  * the same. Reading and computing on one thread without any sign of a step (no accelerator, no sleep, no compute threads) stays ambiguous.
+ *
+ * A loop that tells its own waits (meter/marks.h) settles all of that: time inside next() is waiting for data, time outside is not, and CPU
+ * inside next() is loading. What was seen from outside then only says what the waits inside were for.
  */
 #include "diagnose/findings.h"
 
@@ -61,6 +64,31 @@ static void split_consumer(const struct snapshot *s, struct shares *h)
     }
 }
 
+/* Looks miss some of the waits, not most of them: what is beyond this is of another kind (a sleep, say). */
+static const double most_scale = 1.5;
+
+/* The loop told: time inside next() and the CPU in it are exact; the kinds of waits are scaled to what is left of it. */
+static void take_told(const struct snapshot *s, struct shares *h)
+{
+    double all = sum_of(&s->role[ROLE_CONSUMER]);
+    h->is_told = all > 0 && s->loop_wall_ns > 0.7 * all && s->loop_batches > 0;
+    if (!h->is_told)
+        return;
+    double inside = fmin(1, s->loop_wait_ns / all), on_cpu = fmin(inside, s->loop_wait_cpu_ns / all), off = inside - on_cpu;
+    double running = h->cpu + h->own_loading, waits = h->own_storage + h->own_network + h->own_fault + h->queue;
+    double faults_on_cpu = fmin(h->own_fault, on_cpu); /* pages under pressure: CPU time that was counted as a wait */
+    double loading = fmin(on_cpu - faults_on_cpu, running), delayed = running > 0 ? fmin(off, h->delay * loading / running) : 0;
+    h->own_loading = loading + delayed;
+    h->cpu = running - loading;
+    h->delay -= delayed;
+    off -= delayed;
+    double scale = waits > 0 ? fmin(most_scale, (off + faults_on_cpu) / waits) : 0;
+    h->own_storage *= scale, h->own_network *= scale, h->own_fault *= scale, h->queue *= scale;
+    h->own_other = fmax(0, off + faults_on_cpu - scale * waits);
+    h->ambiguous = h->unexplained = 0;
+    h->step = fmax(0, 1 - inside - h->cpu - h->delay - h->write);
+}
+
 /* Waiting inside a restart is counted there. */
 static void take_pause_out(struct shares *h)
 {
@@ -106,7 +134,7 @@ static void split_loaders(const struct snapshot *s, struct shares *h)
 
 static double starved_of(const struct shares *h)
 {
-    double starved = h->own_storage + h->own_network + h->own_fault + h->own_loading + h->queue;
+    double starved = h->own_storage + h->own_network + h->own_fault + h->own_loading + h->own_other + h->queue;
     if (!isnan(h->gpu_ratio))
         starved = fmin(starved, 1 - h->gpu_ratio); /* while the accelerator works, a wait costs nothing */
     return fmax(0, fmin(1, starved));
@@ -119,6 +147,7 @@ static void fill(const struct snapshot *s, bool loaders, struct shares *h)
     h->gpu_ratio = s->gpu_ratio;
     h->has_loaders = loaders;
     split_consumer(s, h);
+    take_told(s, h);
     take_pause_out(h);
     split_loaders(s, h);
     h->is_blind = !isnan(s->calls_known) && s->calls_known < 0.3 && h->unexplained > 0.1;

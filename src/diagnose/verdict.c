@@ -101,8 +101,7 @@ static int list_causes(const struct window *w, const struct shares *h, struct ca
     c[n++] = (struct cause){cause_of_network(w, h), h->own_network + q * h->work_network};
     c[n++] = (struct cause){cause_of_cpu(w, h), h->own_loading + q * (h->work_cpu + h->work_delay)};
     c[n++] = (struct cause){VERDICT_SERIAL, serial};
-    if (busy <= 0.02)
-        c[n++] = (struct cause){VERDICT_UNKNOWN, h->queue};
+    c[n++] = (struct cause){VERDICT_UNKNOWN, h->own_other + (busy <= 0.02 ? h->queue : 0)};
     if (c[1].kind == c[0].kind) {
         c[0].share += c[1].share;
         c[1].share = 0;
@@ -218,6 +217,9 @@ static void explain(struct findings *f)
             finding_say(f, "the system calls of the program could not be read%s%s", f->facts->lost[0] ? ": " : "", f->facts->lost);
         else if (!h->has_consumer)
             finding_say(f, "no training loop was found in the process tree");
+        else if (h->own_other > 0.02)
+            finding_say(f, "%.0f %% of the time the loop waits inside next() for something that cannot be seen: a sleep, or another program",
+                        100 * h->own_other);
         else if (h->ambiguous > h->unexplained)
             finding_say(
                 f, "the main thread reads data and computes by itself; from outside the two cannot be told apart (%.0f %% of its time)",
@@ -231,9 +233,16 @@ static void explain(struct findings *f)
 static void say_consumer(struct findings *f)
 {
     const struct shares *h = f->h;
+    const struct snapshot *s = &f->w->sum;
     if (!h->has_consumer)
         return;
-    finding_say(f, "main thread: %.0f %% on the CPU, %.0f %% waiting for data, %.0f %% in its own step (device, sleep, compute threads)%s",
+    if (h->is_told)
+        finding_say(f, "the loop itself tells: %.0f batches, %.2f ms each, of which %.2f ms inside next()", s->loop_batches,
+                    s->loop_wall_ns / s->loop_batches / 1e6, s->loop_wait_ns / s->loop_batches / 1e6);
+    if (f->facts->is_engine > 0)
+        finding_say(f, "the loop waits %.0f %% of the time for the loader; the rest is its own step", 100 * h->starved);
+    else
+        finding_say(f, "main thread: %.0f %% on the CPU, %.0f %% waiting for data, %.0f %% in its own step (device, sleep, compute threads)%s",
                 100 * (h->cpu + h->own_loading), 100 * (h->starved - h->own_loading > 0 ? h->starved - h->own_loading : 0), 100 * h->step,
                 h->delay > 0.05 ? ", the rest waiting for a core" : "");
     if (!isnan(f->v->gpu_p50))
@@ -270,7 +279,7 @@ static void judge(const struct series *s, const struct window *w, const struct r
     v->warmup_s = w->warmup_s, v->steady_s = w->steady_s, v->run_s = w->run_s;
     v->kind = choose(w, &h);
     take_quantiles(s, w, &h, v);
-    bool is_known = v->kind != VERDICT_STARTUP && v->kind != VERDICT_UNKNOWN;
+    bool is_known = v->kind != VERDICT_STARTUP && (v->kind != VERDICT_UNKNOWN || h.is_told);
     double idle = isnan(h.gpu_ratio) ? 0 : 1 - h.gpu_ratio;
     v->starved_ratio = is_known ? h.starved : NAN;
     v->lost_ratio =
@@ -291,6 +300,14 @@ void diagnose(const struct series *s, const struct run_facts *facts, struct verd
     struct window w;
     window_find(s, &w);
     judge(s, &w, facts, v, true);
+}
+
+void diagnose_whole(const struct snapshot *sum, const struct run_facts *facts, struct verdict *v)
+{
+    struct snapshot row = *sum;
+    struct series s = {.row = &row, .count = 1};
+    struct window w = {0, 1, row, 0, row.wall_s, row.wall_s};
+    judge(&s, &w, facts, v, true);
 }
 
 void diagnose_recent(const struct series *s, const struct run_facts *facts, double seconds, struct verdict *v)

@@ -53,6 +53,8 @@ struct verdict {
 };
 
 void diagnose(const struct series *s, const struct run_facts *facts, struct verdict *v);
+/* One snapshot that is steady as a whole: a loader's own figures. */
+void diagnose_whole(const struct snapshot *sum, const struct run_facts *facts, struct verdict *v);
 /* The last `seconds` only, for the live line; no evidence, no remedies. */
 void diagnose_recent(const struct series *s, const struct run_facts *facts, double seconds, struct verdict *v);
 

@@ -43,6 +43,15 @@ static int end_of_growth(const struct series *s)
     return from > 0 ? from + 1 : 0;
 }
 
+/* A loop that tells its batches has warmed up when the first has come. */
+static int first_batch(const struct series *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->row[i].loop_batches > 0)
+            return i + 1;
+    return 0;
+}
+
 /* The first row that counts. */
 static int end_of_startup(const struct series *s)
 {
@@ -50,7 +59,9 @@ static int end_of_startup(const struct series *s)
     for (int i = 0; i < s->count; i++)
         if (s->row[i].startup_ns > 0 && s->row[i].pause_ns == 0)
             from = i + 1;
-    int imports = end_of_imports(s), growth = end_of_growth(s);
+    int imports = end_of_imports(s), growth = end_of_growth(s), told = first_batch(s);
+    if (told)
+        return told;
     from = imports > from ? imports : from;
     return growth > from ? growth : from;
 }
@@ -66,6 +77,11 @@ static int begin_of_end(const struct series *s)
     bool has_any = false;
     for (int i = 0; i < s->count; i++)
         has_any |= has_loader_processes(&s->row[i]);
+    if (first_batch(s)) {
+        while (last > 0 && !(s->row[last - 1].loop_batches > 0))
+            last--;
+        return last;
+    }
     if (!has_any)
         return s->count;
     while (last > 0 && !has_loader_processes(&s->row[last - 1]))

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "feed/arrays.h"
 #include "feed/feed.h"
+#include "meter/trace.h"
 
 static struct feed *feed_of(const fb_loader *l)
 {
@@ -295,6 +296,14 @@ int fb_skip_range(fb_loader *l, uint64_t first, uint64_t last, struct fb_error *
 {
     struct fb_error unused = {0};
     return feed_skip_range(feed_of(l), first, last, e ? e : &unused);
+}
+
+int fb_trace(fb_loader *l, const char *path, uint64_t batches, struct fb_error *e)
+{
+    struct feed *f = feed_of(l);
+    if (f->pid != getpid())
+        return error_set(e, FB_E_FORKED, "trace", "this loader was opened in another process");
+    return trace_start(&f->meter, path, batches, e);
 }
 
 int fb_get_stats(const fb_loader *l, char *out, size_t out_size)

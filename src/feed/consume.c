@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "feed/crew.h"
+#include "meter/trace.h"
 
 enum { ASK_EVERY_NS = 100000000 };
 
@@ -135,10 +136,12 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
     f->epoch_redraws = 0;
     error_clear(&f->epoch_error);
     f->last_return_ns = clock_now_ns();
+    loop_begin_epoch(&f->loop, f->last_return_ns, f->takes_order ? 0 : r.batches);
     atomic_store_explicit(&f->is_consuming, true, memory_order_relaxed);
     pthread_cond_signal(&f->planner_wakes);
     pthread_mutex_unlock(&f->lock);
     audit_run(f);
+    log_line(&f->log, LOG_DEBUG, "epoch %llu begins at sample %llu", (unsigned long long)r.epoch, (unsigned long long)r.start);
     return (int64_t)r.epoch;
 }
 
@@ -220,6 +223,9 @@ static struct slot *pop_head(struct feed *f)
 static void count_wait(struct feed *f, uint64_t called_ns, const struct slot *s)
 {
     uint64_t now = clock_now_ns(), waited = now - called_ns;
+    loop_take(&f->loop, now, waited, 0, s->count);
+    if (trace_is_on())
+        trace_deliver(&f->meter, f->last_return_ns, called_ns, now);
     atomic_fetch_add_explicit(&f->exposed_wait_ns, waited, memory_order_relaxed);
     atomic_fetch_add_explicit(&f->consumed_ns, now - f->last_return_ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&f->batches, 1, memory_order_relaxed);
@@ -251,6 +257,7 @@ static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
     }
     if (f->live_next == f->live.batches) {
         feed_end_epoch(f);
+        loop_end_epoch(&f->loop, clock_now_ns());
         return 0;
     }
     if (f->takes_order && !given_has_batch(f, &f->live, f->live_next))
@@ -283,12 +290,31 @@ static void warn_if_many_held(struct feed *f, bool *is_due)
         f->warned_held = true;
 }
 
+static void say_epoch(const struct feed *f)
+{
+    struct loop_figures g = loop_read(&f->loop.epoch);
+    log_line(&f->log, LOG_DEBUG, "epoch %llu: %llu batches in %.3f s, of which %.3f s waited for; at most %.1f ms for one",
+             (unsigned long long)f->live.epoch, (unsigned long long)g.batches, (double)g.wall_ns / 1e9, (double)g.wait_ns / 1e9,
+             (double)g.wait_most_ns / 1e6);
+}
+
+void feed_end_trace(struct feed *f)
+{
+    struct fb_error e = {0};
+    char line[1024];
+    if (trace_finish(&f->meter, &e) < 0) {
+        fb_format_error(&e, line, sizeof(line));
+        log_line(&f->log, LOG_WARN, "%s", line);
+    }
+}
+
 int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
 {
     *out = NULL;
     FB_TRY(check_usable(f, e));
     bool must_warn = false;
     pthread_mutex_lock(&f->lock);
+    bool was_live = f->is_live;
     int rc = f->is_closing ? error_set(e, FB_E_STATE, "feed", "the loader is closed") : take_batch(f, out, e);
     warn_if_many_held(f, &must_warn);
     bool is_live = f->is_live;
@@ -297,6 +323,10 @@ int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
         audit_delivered(f, *out);
     else if (!is_live)
         audit_end(f, rc == 0 ? "done" : "failed");
+    if (rc == 0 && was_live)
+        say_epoch(f);
+    if (trace_is_on() && trace_is_over(&f->meter))
+        feed_end_trace(f);
     if (must_warn)
         log_line(&f->log, LOG_WARN,
                  "more than two batches are kept by the program; each further one takes memory outside the budget (copy what you need, "

@@ -26,6 +26,7 @@
 #include "feed/reads.h"
 #include "feed/ship.h"
 #include "io/io.h"
+#include "meter/loop.h"
 #include "meter/meter.h"
 #include "model/codec_ops.h"
 #include "model/learnt.h"
@@ -179,6 +180,7 @@ struct feed {
 
     /* figures */
     struct meter meter;
+    struct loop loop; /* the consumer's thread writes */
     struct histogram wait_histogram, load_histogram;
     _Atomic uint64_t exposed_wait_ns, consumed_ns, batches, samples, bad, changed, cached_reads, io_reads, part_reads;
     _Atomic uint64_t decoded[CODEC_WAYS]; /* regions, by the way they took */
@@ -226,6 +228,8 @@ int passage_run(struct worker *w, struct feed *f, struct load *l, const uint8_t 
 /* consume.c */
 int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e);
 int feed_next(struct feed *f, struct slot **out, struct fb_error *e);
+/* Writes the trace that was asked for, if it is this feed's. */
+void feed_end_trace(struct feed *f);
 void feed_release(struct slot *s);
 /* Under f->lock: which epoch FB_NEXT_EPOCH or `epoch` would start, and from where. */
 struct run feed_wanted_run(struct feed *f, int64_t epoch);
@@ -261,6 +265,11 @@ int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8
 /* bad.c */
 void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch);
 void feed_free_bad(struct feed *f);
+
+/* feed_snapshot.c: what was done so far as one snapshot, for the rules of diagnose/. Start-up is left out. Any thread. */
+struct snapshot;
+struct run_facts;
+void feed_snapshot(struct feed *f, struct snapshot *out, struct run_facts *facts);
 
 /* feed_stats.c */
 int feed_stats_json(struct feed *f, char *out, size_t out_size);

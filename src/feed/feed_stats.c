@@ -144,6 +144,8 @@ int feed_stats_json(struct feed *f, char *out, size_t out_size)
     put_decoded(&t, f);
     put_maps(&t, f);
     ship_stats(f, &t);
+    text_printf(&t, ",\"loop\":");
+    loop_json(&f->loop, &t);
     put_bad(&t, f);
     text_printf(&t, "}");
     int length = t.failed ? snprintf(out, out_size, "{}") : snprintf(out, out_size, "%s", t.data);

@@ -388,11 +388,15 @@ int feed_open(const fb_options *o, struct feed **out, struct fb_error *e)
         return error_set_errno(e, "feed", ENOMEM, "open a loader");
     memset(f, 0, sizeof(*f));
     f->dataset.root_fd = -1;
+    loop_open(&f->loop);
     int rc = open_parts(f, o, e);
     if (rc < 0) {
         feed_close(f);
         return rc;
     }
+    log_line(&f->log, LOG_DEBUG, "opened %s: %llu samples, batches of %llu, %d workers, reads by %s, %.0f MB of memory",
+             f->dataset.root ? f->dataset.root : "a list", (unsigned long long)f->subset.count, (unsigned long long)f->batch_size,
+             crew_threads(), f->io->ops->name, (double)atomic_load_explicit(&f->budget->limit, memory_order_relaxed) / 1e6);
     *out = f;
     return 0;
 }
@@ -450,8 +454,10 @@ void feed_close(struct feed *f)
 {
     if (f->pid != getpid())
         return; /* the parent's threads are not here: nothing can be taken down in a forked child */
+    feed_end_trace(f);
     pthread_mutex_lock(&f->lock);
     f->is_closing = true;
+    loop_close(&f->loop);
     feed_replan(f, NULL);
     pthread_cond_broadcast(&f->consumer_wakes);
     pthread_mutex_unlock(&f->lock);

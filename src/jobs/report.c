@@ -16,6 +16,7 @@ static void make_page(const struct report_side *s, int count, struct text *t)
         page_verdict(t, s);
         page_remedies(t, s);
         page_timelines(t, s, "");
+        page_loop(t, s);
         page_evidence(t, s);
     } else {
         text_printf(t, "<div class=\"sides\">");
@@ -40,13 +41,33 @@ static int write_page(const char *path, const struct text *t, struct fb_error *e
     return 0;
 }
 
+/* A number, or a blank instead of one that nobody knows. */
+static void print_value(struct text *out, double x, int digits)
+{
+    if (isnan(x))
+        text_printf(out, " %12s", "n/a");
+    else
+        text_printf(out, " %12.*f", digits, x);
+}
+
 static void print_comparison(const struct report_side *s, struct text *out)
 {
-    struct comparison_row row[16];
-    int n = compare_rows(&s[0], &s[1], row, 16);
+    struct comparison_row row[COMPARISON_ROWS];
+    int n = compare_rows(&s[0], &s[1], row, COMPARISON_ROWS);
     text_printf(out, "\n%-26s %12s %12s\n", "", "A", "B");
-    for (int i = 0; i < n; i++)
-        text_printf(out, "%-26s %12.*f %12.*f %s\n", row[i].name, row[i].digits, row[i].a, row[i].digits, row[i].b, row[i].unit);
+    for (int i = 0; i < n; i++) {
+        text_printf(out, "%-26s", row[i].name);
+        print_value(out, row[i].a, row[i].digits);
+        print_value(out, row[i].b, row[i].digits);
+        text_printf(out, " %s\n", row[i].unit);
+    }
+}
+
+static void print_loop(const struct report_side *s, struct text *out)
+{
+    if (s->has_loop)
+        text_printf(out, "  %llu batches in %d epochs; step p50 %.1f, p99 %.1f ms, variation %.0f %%\n", (unsigned long long)s->loop.batches,
+                    s->loop.epochs, 1e3 * s->loop.step_p50_s, 1e3 * s->loop.step_p99_s, 100 * s->loop.step_variation);
 }
 
 static void print_text(const struct report_side *s, int count, bool json, struct text *out)
@@ -63,6 +84,8 @@ static void print_text(const struct report_side *s, int count, bool json, struct
     text_printf(out, "%s", json && count > 1 ? "]\n" : "");
     if (!json && count > 1)
         print_comparison(s, out);
+    else if (!json)
+        print_loop(s, out);
 }
 
 int report_run(const char *const *recordings, int count, const char *page, bool json, struct text *out, uint64_t *lost_bytes,
@@ -74,8 +97,10 @@ int report_run(const char *const *recordings, int count, const char *page, bool 
         side[read].path = recordings[read];
         rc = recording_read(&side[read].recording, recordings[read], e);
         *lost_bytes += side[read].recording.lost_bytes;
+        struct recording *r = &side[read].recording;
         if (rc == 0)
-            diagnose(&side[read].recording.series, &side[read].recording.facts, &side[read].verdict);
+            diagnose(&r->series, &r->facts, &side[read].verdict);
+        side[read].has_loop = rc == 0 && loop_summarise(r->mark, r->marks, &side[read].loop);
     }
     if (rc == 0 && page) {
         struct text t = {.limit = PAGE_MOST};

@@ -1,4 +1,5 @@
-/* Two runs side by side. Only steady parts are compared. Steps and epochs cannot be seen from outside; what can is. */
+/* Two runs side by side. Only steady parts are compared. Steps and epochs cannot be seen from outside: those rows come from what the program
+ * told (meter/marks.h), and are missing when it told nothing. */
 #include <stdio.h>
 
 #include "jobs/report_page.h"
@@ -34,6 +35,36 @@ static double cores(const struct snapshot *s, bool loaders_only)
     return per_second(s, ns / 1e9);
 }
 
+static double told(const struct report_side *s, double value)
+{
+    return s->has_loop ? value : NAN;
+}
+
+static double rate_of(const struct report_side *s, int epoch)
+{
+    return s->has_loop && epoch < s->loop.epochs && epoch < LOOP_EPOCHS ? s->loop.rate[epoch] : NAN;
+}
+
+static int loop_rows(const struct report_side *a, const struct report_side *b, struct comparison_row *row)
+{
+    enum { EPOCHS_SHOWN = 12 };
+    const struct loop_summary *x = &a->loop, *y = &b->loop;
+    int n = 0;
+    row[n++] = (struct comparison_row){"step time, p50", "ms", told(a, 1e3 * x->step_p50_s), told(b, 1e3 * y->step_p50_s), 1, true};
+    row[n++] = (struct comparison_row){"step time, p99", "ms", told(a, 1e3 * x->step_p99_s), told(b, 1e3 * y->step_p99_s), 1, true};
+    row[n++] =
+        (struct comparison_row){"step time, variation", "%", told(a, 100 * x->step_variation), told(b, 100 * y->step_variation), 0, true};
+    row[n++] = (struct comparison_row){"inside next()", "%", told(a, 100 * x->wait_ratio), told(b, 100 * y->wait_ratio), 1, true};
+    row[n++] = (struct comparison_row){"epoch gap, mean", "s", told(a, x->gap_mean_s), told(b, y->gap_mean_s), 3, true};
+    row[n++] = (struct comparison_row){"epoch gap, most", "s", told(a, x->gap_most_s), told(b, y->gap_most_s), 3, true};
+    for (int i = 0; i < EPOCHS_SHOWN; i++) {
+        row[n] = (struct comparison_row){"", "", rate_of(a, i), rate_of(b, i), 2, false};
+        snprintf(row[n].name, sizeof(row[n].name), "it/s of epoch %d", i + 1);
+        n++;
+    }
+    return n;
+}
+
 int compare_rows(const struct report_side *a, const struct report_side *b, struct comparison_row *row, int most)
 {
     struct snapshot x, y;
@@ -53,10 +84,14 @@ int compare_rows(const struct report_side *a, const struct report_side *b, struc
         {"read from storage", "MB/s", per_second(&x, x.read_bytes) / 1e6, per_second(&y, y.read_bytes) / 1e6, 1, false},
         {"private memory, most", "MB", x.rss_bytes / 1e6, y.rss_bytes / 1e6, 0, true},
     };
-    int n = 0;
+    struct comparison_row loop[COMPARISON_ROWS];
+    int n = 0, loops = loop_rows(a, b, loop);
     for (size_t i = 0; i < sizeof(all) / sizeof(*all) && n < most; i++)
         if (!isnan(all[i].a) || !isnan(all[i].b))
             row[n++] = all[i];
+    for (int i = 0; i < loops && n < most; i++)
+        if (!isnan(loop[i].a) || !isnan(loop[i].b))
+            row[n++] = loop[i];
     return n;
 }
 
@@ -68,10 +103,27 @@ static void put_value(struct text *t, double x, int digits, const char *unit, co
         text_printf(t, "<td class=\"n %s\">%.*f %s</td>", class, digits, x, unit);
 }
 
+void page_loop(struct text *t, const struct report_side *s)
+{
+    if (!s->has_loop)
+        return;
+    const struct loop_summary *l = &s->loop;
+    text_printf(t, "<h2>Steps and epochs, as the program told them</h2><section class=\"card\"><table><tbody>");
+    text_printf(t, "<tr><td>batches</td><td class=\"n\">%llu in %d epochs</td></tr>", (unsigned long long)l->batches, l->epochs);
+    text_printf(t, "<tr><td>step time, p50 and p99</td><td class=\"n\">%.1f and %.1f ms</td></tr>", 1e3 * l->step_p50_s, 1e3 * l->step_p99_s);
+    text_printf(t, "<tr><td>step time, variation</td><td class=\"n\">%.0f %%</td></tr>", 100 * l->step_variation);
+    text_printf(t, "<tr><td>inside next()</td><td class=\"n\">%.1f %%</td></tr>", 100 * l->wait_ratio);
+    if (!isnan(l->gap_most_s))
+        text_printf(t, "<tr><td>between epochs, mean and most</td><td class=\"n\">%.3f and %.3f s</td></tr>", l->gap_mean_s, l->gap_most_s);
+    for (int i = 0; i < l->epochs && i < LOOP_EPOCHS; i++)
+        text_printf(t, "<tr><td>epoch %d</td><td class=\"n\">%.2f it/s</td></tr>", i + 1, l->rate[i]);
+    text_printf(t, "</tbody></table></section>\n");
+}
+
 void page_comparison(struct text *t, const struct report_side *a, const struct report_side *b)
 {
-    struct comparison_row row[16];
-    int n = compare_rows(a, b, row, 16);
+    struct comparison_row row[COMPARISON_ROWS];
+    int n = compare_rows(a, b, row, COMPARISON_ROWS);
     text_printf(
         t,
         "<h2>Side by side</h2><section class=\"card\"><table><thead><tr><th></th>"

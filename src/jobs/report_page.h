@@ -3,12 +3,15 @@
 #define FB_JOBS_REPORT_PAGE_H
 
 #include "diagnose/verdict.h"
+#include "jobs/loop_marks.h"
 #include "meter/recording.h"
 
 struct report_side {
     const char *path;
     struct recording recording;
     struct verdict verdict;
+    struct loop_summary loop; /* what the program told of its loop */
+    bool has_loop;
 };
 
 void page_escape(struct text *t, const char *s);
@@ -17,12 +20,16 @@ void page_end(struct text *t);
 void page_verdict(struct text *t, const struct report_side *s);
 void page_evidence(struct text *t, const struct report_side *s);
 void page_remedies(struct text *t, const struct report_side *s);
+/* Steps and epochs, when the program told them; else nothing. */
+void page_loop(struct text *t, const struct report_side *s);
 void page_timelines(struct text *t, const struct report_side *s, const char *prefix);
 void page_comparison(struct text *t, const struct report_side *a, const struct report_side *b);
 
 /* Rows of the comparison, for text too. */
+enum { COMPARISON_ROWS = 40 };
 struct comparison_row {
-    const char *name, *unit;
+    char name[32];
+    const char *unit;
     double a, b;
     int digits;
     bool lower_is_better;

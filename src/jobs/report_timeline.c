@@ -86,6 +86,14 @@ static double tree_cores(const struct snapshot *r)
         sum += r->role[k].cpu_ns;
     return r->wall_s > 0 ? sum / 1e9 / r->wall_s : NAN;
 }
+static double batch_rate(const struct snapshot *r)
+{
+    return r->wall_s > 0 ? r->loop_batches / r->wall_s : NAN;
+}
+static double epochs_begun(const struct snapshot *r)
+{
+    return r->loop_epochs > 0 ? r->loop_epochs : isnan(r->loop_epochs) ? NAN : 0;
+}
 static double machine_memory(const struct snapshot *r)
 {
     return r->memory_used_bytes;
@@ -122,6 +130,7 @@ static const struct chart charts[] = {
       {"locks", 5, loader_lock},
       {"idle", 6, loader_idle}},
      6},
+    {"batches", "Batches, as the program told them", "/s", 1, 0, false, {{"batches", 1, batch_rate}, {"epochs begun", 2, epochs_begun}}, 2},
     {"reading",
      "Reading",
      "MB/s",

@@ -31,13 +31,8 @@ static void put_pair(struct text *t, const char *name, double used, double total
         text_printf(t, " | %s:%.1f/%.1fGB(%.1f%%)", name, used / 1e9, total / 1e9, 100 * used / total);
 }
 
-void watch_line_text(const struct series *s, const struct run_facts *facts, struct text *t)
+void watch_line_row(const struct snapshot *r, const struct verdict *v, struct text *t)
 {
-    if (!s->count)
-        return;
-    const struct snapshot *r = &s->row[s->count - 1];
-    struct verdict v;
-    diagnose_recent(s, facts, recent_s, &v);
     text_printf(t, isnan(r->gpu_ratio) ? "GPU: n/a" : "GPU: %.0f%%", 100 * r->gpu_ratio);
     put_pair(t, "VRAM", r->gpu_memory_bytes, r->gpu_memory_total_bytes);
     if (!isnan(r->cpu_ratio))
@@ -46,15 +41,29 @@ void watch_line_text(const struct series *s, const struct run_facts *facts, stru
     put_pair(t, "RAM", has_limit ? r->memory_group_bytes : r->memory_used_bytes, has_limit ? r->memory_limit_bytes : r->memory_total_bytes);
     if (!isnan(r->gpu_power_w))
         text_printf(t, " | %.0fW", r->gpu_power_w);
-    double disk = recent_rate(s, 2, disk_of);
+    double disk = r->wall_s > 0 ? disk_of(r) / r->wall_s : NAN;
     if (!isnan(disk))
         text_printf(t, " | disk %.0fMB/s", disk / 1e6);
-    if (v.kind == VERDICT_STARTUP || v.kind == VERDICT_UNKNOWN)
-        text_printf(t, " | %s", verdict_short(v.kind));
-    else if (v.lost_ratio < 0.05)
-        text_printf(t, " | starved %.0f%%", 100 * v.starved_ratio);
+    if (v->kind == VERDICT_STARTUP || v->kind == VERDICT_UNKNOWN)
+        text_printf(t, " | %s", verdict_short(v->kind));
+    else if (v->lost_ratio < 0.05)
+        text_printf(t, " | starved %.0f%%", 100 * v->starved_ratio);
     else
-        text_printf(t, " | starved %.0f%%: %s", 100 * v.lost_ratio, verdict_short(v.kind));
+        text_printf(t, " | starved %.0f%%: %s", 100 * v->lost_ratio, verdict_short(v->kind));
+}
+
+/* The disk's rate jumps from row to row: it is that of two seconds. */
+void watch_line_text(const struct series *s, const struct run_facts *facts, struct text *t)
+{
+    if (!s->count)
+        return;
+    struct snapshot row = s->row[s->count - 1];
+    struct verdict v;
+    diagnose_recent(s, facts, recent_s, &v);
+    double disk = recent_rate(s, 2, disk_of);
+    row.disk_read_bytes = disk * row.wall_s;
+    row.disk_write_bytes = 0;
+    watch_line_row(&row, &v, t);
 }
 
 /* ---- the terminal ---- */

@@ -6,6 +6,8 @@
 
 /* "GPU: 85% | VRAM:12.3/24.0GB(51.2%) | CPU: 45.2% | RAM:18.4/64.0GB(28.8%) | 312W | disk 412MB/s | starved 31%: disk latency".
  * What is not known is left out; the GPU is shown as n/a. */
+void watch_line_row(const struct snapshot *row, const struct verdict *v, struct text *out);
+/* Of the last row of a series, judged over the last ten seconds. */
 void watch_line_text(const struct series *s, const struct run_facts *facts, struct text *out);
 
 struct watch_line {

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "base/clock.h"
+#include "meter/trace.h"
+
 const char *meter_stage_name(enum stage s)
 {
     static const char *const names[STAGE_COUNT] = {"plan", "read", "decode", "transform", "deliver"};
@@ -14,6 +17,10 @@ void meter_work(struct meter *m, uint32_t shard, enum stage s, uint64_t busy_ns,
     meter_add(&c->busy_ns, busy_ns);
     meter_add(&c->items, items);
     meter_add(&c->bytes, bytes);
+    if (trace_is_on()) {
+        uint64_t now = clock_now_ns();
+        trace_note(m, meter_stage_name(s), now - busy_ns, now, bytes);
+    }
 }
 
 void meter_read(const struct meter *m, enum stage s, struct stage_figures *out)

@@ -12,7 +12,7 @@
 #error "recordings are written as they lie in memory, which must be little-endian"
 #endif
 
-enum { BLOCK_FACTS = 1, BLOCK_SNAPSHOT = 2, BLOCK_MOST = 1 << 20 };
+enum { BLOCK_FACTS = 1, BLOCK_SNAPSHOT = 2, BLOCK_MARKS = 3, BLOCK_MOST = 1 << 20 };
 static const char magic[4] = {'F', 'B', 'R', '1'};
 
 struct file_head {
@@ -64,6 +64,11 @@ void recording_add(struct recording_writer *w, const struct snapshot *s)
     write_block(w, BLOCK_SNAPSHOT, s, sizeof(*s));
 }
 
+void recording_mark(struct recording_writer *w, const struct mark *m, int count)
+{
+    write_block(w, BLOCK_MARKS, m, (size_t)count * sizeof(*m));
+}
+
 void recording_note(struct recording_writer *w, const struct run_facts *facts)
 {
     write_block(w, BLOCK_FACTS, facts, sizeof(*facts));
@@ -109,16 +114,44 @@ static void end_texts(struct run_facts *f)
         texts[i][sizes[i] - 1] = 0;
 }
 
+/* What an older version did not have is not known. */
+static void take_row(const void *payload, size_t bytes, struct snapshot *s)
+{
+    for (size_t i = 0; i < sizeof(*s) / sizeof(double); i++)
+        ((double *)s)[i] = NAN;
+    memcpy(s, payload, bytes);
+    if (!(s->file_kind >= 0 && s->file_kind < FILE_KINDS))
+        s->file_kind = FILE_NONE; /* the one number that becomes an index */
+}
+
+static int take_marks(struct recording *r, const void *payload, size_t bytes)
+{
+    uint64_t count = bytes / sizeof(struct mark), wanted = r->marks + count;
+    if (wanted > RECORDING_MARKS_MOST)
+        return 0;
+    if (wanted > r->mark_capacity) {
+        uint64_t capacity = wanted > 2 * r->mark_capacity ? wanted : 2 * r->mark_capacity;
+        struct mark *more = realloc(r->mark, capacity * sizeof(*more));
+        if (!more)
+            return FB_E_NOMEM;
+        r->mark = more;
+        r->mark_capacity = capacity;
+    }
+    memcpy(r->mark + r->marks, payload, count * sizeof(struct mark));
+    r->marks = wanted;
+    return 0;
+}
+
 static int take_block(struct recording *r, const struct block_head *h, const void *payload)
 {
     if (h->kind == BLOCK_FACTS && h->bytes <= sizeof(r->facts)) {
         memcpy(&r->facts, payload, h->bytes);
         end_texts(&r->facts);
-    } else if (h->kind == BLOCK_SNAPSHOT && h->bytes == sizeof(struct snapshot)) {
+    } else if (h->kind == BLOCK_MARKS) {
+        return take_marks(r, payload, h->bytes);
+    } else if (h->kind == BLOCK_SNAPSHOT && (h->bytes == sizeof(struct snapshot) || h->bytes == SNAPSHOT_BYTES_V1)) {
         struct snapshot s;
-        memcpy(&s, payload, sizeof(s));
-        if (!(s.file_kind >= 0 && s.file_kind < FILE_KINDS))
-            s.file_kind = FILE_NONE; /* the one number that becomes an index */
+        take_row(payload, h->bytes, &s);
         if (!(s.wall_s > 0 && s.wall_s < 1e9 && s.at_s >= 0 && s.at_s < 1e12))
             return 0;
         return series_add(&r->series, &s);
@@ -178,4 +211,6 @@ int recording_read(struct recording *r, const char *path, struct fb_error *e)
 void recording_free(struct recording *r)
 {
     series_free(&r->series);
+    free(r->mark);
+    r->mark = NULL;
 }

@@ -3,14 +3,16 @@
  *
  * Sums are over the interval and over the threads of a role; a figure that could not be read is NAN (doubles) and is never shown as 0.
  * Every member is 8 bytes wide, so a snapshot is a row of numbers: recordings write it as it is, and SNAPSHOT_VERSION counts its layouts.
+ * Members are only ever appended, so a row of an older version is a shorter one.
  */
 #ifndef FB_MODEL_SNAPSHOT_H
 #define FB_MODEL_SNAPSHOT_H
 
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 
-enum { SNAPSHOT_VERSION = 1 };
+enum { SNAPSHOT_VERSION = 2 };
 
 /* What a thread does for the training loop. */
 enum role {
@@ -102,7 +104,12 @@ struct snapshot {
     double gpu_count, gpu_ratio, gpu_low_ratio, gpu_high_ratio; /* NAN: no figure (why: gpu_reason of the run) */
     double gpu_memory_bytes, gpu_memory_total_bytes, gpu_power_w;
     double pcie_in_bytes, pcie_cap_bytes; /* per second, host to device */
+
+    /* since version 2: what the training loop itself told (meter/marks.h); NAN: it told nothing */
+    double loop_wall_ns, loop_wait_ns, loop_wait_cpu_ns; /* iterating; of it inside next(); of that on the CPU */
+    double loop_batches, loop_epochs;                    /* taken; begun */
 };
+enum { SNAPSHOT_BYTES_V1 = offsetof(struct snapshot, loop_wall_ns) };
 
 /* What is true for a whole run. */
 struct run_facts {
@@ -115,6 +122,7 @@ struct run_facts {
     double started_unix;
     double exit_code;     /* NAN: still running or not known */
     double uses_fullbore; /* 1: fullbore's own threads were seen */
+    double is_engine;     /* 1: the figures are a loader's own, not looked at from outside */
 };
 
 const char *snapshot_role_name(enum role r);

@@ -18,7 +18,8 @@ static int module_exec(PyObject *module)
     m->batch = add_type(module, &batch_spec);
     m->array = add_type(module, &array_spec);
     m->pixels = add_type(module, &pixels_spec);
-    return m->loader && m->batch && m->array && m->pixels && PyModule_AddFunctions(module, random_methods) == 0 ? 0 : -1;
+    m->monitor = add_type(module, &monitor_spec);
+    return m->loader && m->batch && m->array && m->pixels && m->monitor && PyModule_AddFunctions(module, random_methods) == 0 ? 0 : -1;
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
@@ -28,6 +29,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(m->batch);
     Py_VISIT(m->array);
     Py_VISIT(m->pixels);
+    Py_VISIT(m->monitor);
     return 0;
 }
 
@@ -38,6 +40,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(m->batch);
     Py_CLEAR(m->array);
     Py_CLEAR(m->pixels);
+    Py_CLEAR(m->monitor);
     return 0;
 }
 

@@ -44,4 +44,9 @@ void say_lines(struct loader_object *self);
 /* Waits until nobody is inside, then closes; a call from inside (a signal handler) leaves it to leave(). In a forked child: forgets. */
 void shut(struct loader_object *self);
 
+/* py_monitor.c */
+PyObject *loader_verdict(struct loader_object *self, PyObject *monitor);
+PyObject *loader_status_line(struct loader_object *self, PyObject *monitor);
+PyObject *loader_trace(struct loader_object *self, PyObject *args);
+
 #endif

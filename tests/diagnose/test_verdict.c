@@ -356,6 +356,60 @@ static void a_series_never_grows_beyond_its_size_and_keeps_its_sums(void **state
     series_free(&s);
 }
 
+/* A loop without loaders whose thread only sleeps and computes, as far as can be seen. */
+static struct snapshot telling_row(double wait, double wait_cpu)
+{
+    struct snapshot s = empty_row(0);
+    spend(&s.role[ROLE_CONSUMER], wait_cpu + 0.1, WAIT_SLEEP, 0.9 - wait_cpu, WAIT_LOCK, 0, 1);
+    s.role[ROLE_CONSUMER].processes = 1;
+    s.loop_wall_ns = 1e9, s.loop_wait_ns = wait * 1e9, s.loop_wait_cpu_ns = wait_cpu * 1e9, s.loop_batches = 20, s.loop_epochs = 0;
+    return s;
+}
+
+static void a_loop_that_tells_is_believed(void **state)
+{
+    (void)state;
+    struct verdict v = judge(telling_row(0.5, 0.48)); /* its CPU inside next() is loading, whatever it looks like from outside */
+    assert_kind(&v, VERDICT_CPU);
+    near(v.starved_ratio, 0.5);
+    v = judge(telling_row(0.01, 0.005));
+    assert_kind(&v, VERDICT_COMPUTE);
+    v = judge(telling_row(0.6, 0.01)); /* sleeps inside next(): starved, and nobody can see why */
+    assert_kind(&v, VERDICT_UNKNOWN);
+    near(v.starved_ratio, 0.6);
+    near(v.gain_bound, 2.5);
+    assert_non_null(strstr(v.evidence[v.evidences - 1], "inside next()"));
+}
+
+static void a_loop_that_tells_splits_its_waits_as_they_were_seen(void **state)
+{
+    (void)state;
+    struct snapshot s = loader_row(0, 0.5, 0.05, WAIT_FILE, 2);
+    s.disk_reads = 100, s.disk_read_bytes = 100 * 8192;
+    s.loop_wall_ns = 1e9, s.loop_wait_ns = 0.3e9, s.loop_wait_cpu_ns = 0, s.loop_batches = 20;
+    struct verdict v = judge(s); /* pipes were seen half of the time, but only 0.3 of it inside next() */
+    assert_kind(&v, VERDICT_DISK_LATENCY);
+    near(v.starved_ratio, 0.3);
+}
+
+static void a_loaders_own_figures_are_judged_as_a_whole(void **state)
+{
+    (void)state;
+    struct snapshot s = empty_row(10);
+    struct run_facts own = facts;
+    struct verdict v;
+    own.is_engine = own.uses_fullbore = 1;
+    s.wall_s = 10;
+    s.role[ROLE_CONSUMER].wall_ns = 10e9, s.role[ROLE_CONSUMER].off_ns[WAIT_LOCK] = 6e9, s.role[ROLE_CONSUMER].off_ns[WAIT_SLEEP] = 4e9;
+    s.role[ROLE_LOADER].wall_ns = 20e9, s.role[ROLE_LOADER].cpu_ns = 19e9, s.role[ROLE_LOADER].off_ns[WAIT_FILE] = 1e9;
+    diagnose_whole(&s, &own, &v);
+    assert_kind(&v, VERDICT_CPU);
+    near(v.starved_ratio, 0.6);
+    assert_non_null(strstr(v.remedy[0].change, "threads="));
+    for (int i = 0; i < v.remedies; i++)
+        assert_null(strstr(v.remedy[i].change, "num_workers"));
+}
+
 static void the_json_has_its_keys_and_null_for_what_is_unknown(void **state)
 {
     (void)state;
@@ -400,6 +454,9 @@ int main(void)
         cmocka_unit_test(remedies_are_ranked_and_never_promise_more_than_the_bound),
         cmocka_unit_test(bands_are_those_of_the_analyser_people_know),
         cmocka_unit_test(a_series_never_grows_beyond_its_size_and_keeps_its_sums),
+        cmocka_unit_test(a_loop_that_tells_is_believed),
+        cmocka_unit_test(a_loop_that_tells_splits_its_waits_as_they_were_seen),
+        cmocka_unit_test(a_loaders_own_figures_are_judged_as_a_whole),
         cmocka_unit_test(the_json_has_its_keys_and_null_for_what_is_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "meter/recording.h"
 
 static char path[64];
@@ -56,6 +57,47 @@ static void what_was_written_is_read(void **state)
     unlink(path);
 }
 
+static void rows_of_the_first_version_are_read_and_what_they_lack_is_unknown(void **state)
+{
+    (void)state;
+    struct recording r;
+    struct fb_error e = {0};
+    write_recording(3);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    uint32_t head[2] = {0, 1}, kind[2] = {2, SNAPSHOT_BYTES_V1};
+    memcpy(head, "FBR1", 4);
+    struct snapshot s = {.at_s = 4, .wall_s = 1, .cpu_ratio = 0.5};
+    uint64_t sum = checksum_of(&s, SNAPSHOT_BYTES_V1);
+    fwrite(head, sizeof(head), 1, f), fwrite(kind, sizeof(kind), 1, f), fwrite(&sum, sizeof(sum), 1, f);
+    fwrite(&s, SNAPSHOT_BYTES_V1, 1, f);
+    fclose(f);
+    assert_int_equal(recording_read(&r, path, &e), 0);
+    assert_true(r.series.count == 1 && r.series.row[0].cpu_ratio == 0.5 && isnan(r.series.row[0].loop_batches));
+    recording_free(&r);
+    unlink(path);
+}
+
+static void marks_are_kept(void **state)
+{
+    (void)state;
+    struct recording_writer *w;
+    struct recording r;
+    struct fb_error e = {0};
+    struct mark m[3] = {{.at_ns = 1, .kind = MARK_EPOCH}, {.at_ns = 2, .kind = MARK_BATCH}, {.at_ns = 3, .kind = MARK_END}};
+    struct snapshot s = {.at_s = 1, .wall_s = 1};
+    write_recording(1);
+    assert_int_equal(recording_create(&w, path, &e), 0);
+    recording_mark(w, m, 3);
+    recording_add(w, &s);
+    recording_mark(w, m, 2);
+    assert_int_equal(recording_close(w, &(struct run_facts){0}, &e), 0);
+    assert_int_equal(recording_read(&r, path, &e), 0);
+    assert_true(r.marks == 5 && r.mark[2].at_ns == 3 && r.mark[4].at_ns == 2);
+    recording_free(&r);
+    unlink(path);
+}
+
 static void a_recording_cut_anywhere_keeps_its_whole_rows(void **state)
 {
     (void)state;
@@ -98,7 +140,7 @@ static void a_newer_version_is_refused_in_words(void **state)
     write_recording(2);
     change_byte(4, SNAPSHOT_VERSION + 1);
     assert_int_equal(recording_read(&r, path, &e), FB_E_UNSUPPORTED);
-    assert_non_null(strstr(e.cause, "version 2"));
+    assert_non_null(strstr(e.cause, "version 3"));
     assert_non_null(strstr(e.remedy, "newer"));
     unlink(path);
 }
@@ -122,6 +164,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(rows_of_the_first_version_are_read_and_what_they_lack_is_unknown),
+        cmocka_unit_test(marks_are_kept),
         cmocka_unit_test(a_recording_cut_anywhere_keeps_its_whole_rows),
         cmocka_unit_test(a_flipped_bit_ends_the_recording_before_it),
         cmocka_unit_test(a_newer_version_is_refused_in_words),

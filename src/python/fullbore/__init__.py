@@ -14,6 +14,10 @@ from __future__ import annotations
 from . import ops
 from ._buckets import LengthBuckets
 from ._fullbore import version as _version
+from ._explain import Remedy, Verdict
+from ._monitor import Monitor, monitor
+from ._replay import Replay, replay
+from ._talk import listen as _listen
 from .batch import Batch
 from .collate import Padded, Ragged, RaggedRows
 from .dataset import Dataset
@@ -39,6 +43,7 @@ from .transforms import (
     Transform,
 )
 
+_listen()
 __version__ = _version()
 
 __all__ = [
@@ -54,6 +59,7 @@ __all__ = [
     "LengthBuckets",
     "Loader",
     "Map",
+    "Monitor",
     "Mono",
     "Normalize",
     "Pad",
@@ -65,10 +71,15 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "RandomVerticalFlip",
+    "Remedy",
+    "Replay",
     "Resize",
     "SampleError",
     "SampleInstances",
     "Transform",
+    "Verdict",
     "__version__",
+    "monitor",
     "ops",
+    "replay",
 ]

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TextIO
 
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 _logger = logging.getLogger("fullbore")
+
+
+def listen() -> None:
+    """``FULLBORE_LOG=debug``: the engine's lines on stderr, unless the program has handlers of its own."""
+    level = {"error": logging.ERROR, "warn": logging.WARNING, "info": logging.INFO, "debug": logging.DEBUG}.get(os.environ.get("FULLBORE_LOG", ""))
+    if level is None:
+        return
+    _logger.setLevel(level)
+    if not _logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s fullbore: %(message)s"))
+        _logger.addHandler(handler)
 
 
 def say(level: int, line: str) -> None:

@@ -21,6 +21,7 @@ from . import _fullbore
 from ._arguments import plain_values, refuse_unknown, steps_of, with_labels
 from ._buckets import LengthBuckets
 from ._device import device_name, device_values, split_for_device
+from ._explain import Explains, from_loop
 from ._map import Step
 from ._rank import known_rank
 from ._sampler import Order, OwnSampler, length
@@ -53,7 +54,7 @@ def _says_what_to_use_instead(init: _Init) -> _Init:
     return cast(_Init, checked)
 
 
-class Loader:
+class Loader(Explains):
     """Feeds a training loop: reads, decodes, transforms and batches images, so that the next batch is ready when it is asked for.
 
     ``source`` is a folder (class = first directory), a glob, a manifest (``.csv``, ``.tsv``, ``.jsonl``), or a list of paths with
@@ -133,6 +134,8 @@ class Loader:
         if isinstance(sampler, LengthBuckets):
             sampler.check(batch_size, self.sample_count)
         self._batch_map_seconds = 0.0
+        self._look: _fullbore._Monitor | None = None
+        self._fullbore_monitor: Any = None
         self._is_ranked = self._is_continued = self._is_untouched = False
         self._order: Order | None = None
         self._epoch: int = NEXT_EPOCH
@@ -354,6 +357,52 @@ class Loader:
         stats["batch_map_seconds"] = self._batch_map_seconds
         return stats
 
+    def status_line(self) -> str:
+        """Accelerator, CPU, memory, disk, and what the loop waits for: the line of ``fullbore watch``. From the first call on a thread looks
+        at the machine twice a second; rates need two looks."""
+        return self._core.status_line(self._looking())
+
+    def metrics(self, prefix: str = "fullbore_") -> dict[str, float]:
+        """Floats under fixed names (``docs/monitor.md``), for ``wandb.log``, ``log_dict``, TensorBoard and the like."""
+        stats = self.stats()
+        stages = {stage["name"]: stage for stage in stats["stages"]}
+        own = {
+            "read_bytes_total": stages["read"]["bytes"], "reads_total": stages["read"]["items"],
+            "read_seconds_total": stages["read"]["busy_seconds"], "decode_seconds_total": stages["decode"]["busy_seconds"],
+            "transform_seconds_total": stages["transform"]["busy_seconds"],
+            "workers_idle_seconds_total": stages["decode"]["waiting_for_input_seconds"],
+            "reads_in_flight": stats["io"]["in_flight"], "ahead_batches": stats["ahead_batches"], "held_batches": stats["held_batches"],
+            "memory_used_bytes": stats["budget"]["used_bytes"], "memory_limit_bytes": stats["budget"]["limit_bytes"],
+            "bad_samples_total": stats["bad"],
+        }
+        return from_loop(stats["loop"], prefix) | {prefix + name: float(value) for name, value in own.items()}
+
+    def trace(self, file: Path, batches: int = 100) -> None:
+        """What each thread does until so many more batches were taken, as Chrome trace events: open ``file`` at https://ui.perfetto.dev.
+        The file is written when they were, or when the loader is closed.
+
+        >>> loader = Loader("photos", batch_size=4, transforms=[Resize((8, 8))], framework="numpy")
+        >>> loader.trace("trace.json", batches=2)
+        >>> for batch in loader: pass
+        >>> sorted({event["name"] for event in json.load(open("trace.json"))["traceEvents"]} & {"decode", "wait", "transform"})
+        ['decode', 'transform', 'wait']
+        """
+        if batches < 1:
+            raise UsageError(f"trace: batches={batches!r} is not at least 1")
+        self._core.trace(os.fspath(file), batches)
+
+    def _looking(self) -> _fullbore._Monitor:
+        if self._look is None:
+            self._look = _fullbore._Monitor(1)
+        return self._look
+
+    def _figures(self) -> dict[str, Any]:
+        figures: dict[str, Any] = json.loads(self._core.stats())["loop"]
+        return figures
+
+    def _verdict(self) -> str:
+        return self._core.verdict(self._looking())
+
     # ---- the end
 
     @property
@@ -365,6 +414,9 @@ class Loader:
         """Stops all threads and frees all memory but that of batches still held. Closing twice is fine."""
         if "dataset" in self.__dict__:
             self.dataset.close()
+        if self._look is not None:
+            self._look.close()
+            self._look = None
         self._core.close()
         _open_loaders.discard(self)
 

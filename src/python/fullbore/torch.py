@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ._monitor import _to_stderr
 from ._readahead import ReadAhead, readahead
 
 if TYPE_CHECKING:
     from .loader import Loader
 
-__all__ = ["ForLightning", "ReadAhead", "readahead", "trainer_callback"]
+__all__ = ["ForLightning", "ReadAhead", "lightning_callback", "readahead", "trainer_callback"]
 
 
 class ForLightning:
@@ -42,6 +45,29 @@ class ForLightning:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The loader's."""
         self.loader.load_state_dict(state)
+
+
+def lightning_callback(source: Any, every: int = 50) -> Any:
+    """A callback for Lightning: ``source.metrics()`` to the trainer's loggers every so many batches, and the verdict at the end of each epoch.
+
+    ``source`` is a loader, or ``fb.monitor`` of any other: ``batches = fb.monitor(dataloader, quiet=True)``, then
+    ``Trainer(callbacks=[lightning_callback(batches)])`` and ``trainer.fit(model, batches)``.
+    """
+    package = "lightning.pytorch" if importlib.util.find_spec("lightning") else "pytorch_lightning"
+    base: Any = importlib.import_module(f"{package}.callbacks").Callback
+
+    class LoaderMetrics(base):  # type: ignore[misc, unused-ignore]
+        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_index: int) -> None:
+            if batch_index % every == 0:
+                for logger in trainer.loggers:
+                    logger.log_metrics(source.metrics(), step=trainer.global_step)
+
+        def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
+            if trainer.is_global_zero:
+                for line in str(source.verdict()).splitlines()[:2]:
+                    _to_stderr(f"fullbore: {line}")
+
+    return LoaderMetrics()
 
 
 def trainer_callback(loader: Loader) -> Any:

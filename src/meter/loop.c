@@ -1,0 +1,147 @@
+#include "meter/loop.h"
+
+/* ---- durations ---- */
+
+static int fine_bin(uint64_t ns)
+{
+    uint64_t us = ns / 1000;
+    if (us < 8)
+        return (int)us; /* the first octaves hold one value each */
+    int octave = 63 - __builtin_clzll(us), bin = (octave - 2) * 8 + (int)((us >> (octave - 3)) & 7);
+    return bin < FINE_BINS ? bin : FINE_BINS - 1;
+}
+
+/* The middle of a bin. */
+static uint64_t fine_value(int bin)
+{
+    if (bin < 8)
+        return (uint64_t)bin * 1000 + 500;
+    int octave = bin / 8 + 2;
+    return ((UINT64_C(16) + 2 * (uint64_t)(bin % 8) + 1) << (octave - 3)) * 500;
+}
+
+void fine_add(struct fine_histogram *h, uint64_t ns)
+{
+    atomic_fetch_add_explicit(&h->bin[fine_bin(ns)], 1, memory_order_relaxed);
+}
+
+uint64_t fine_quantile(const struct fine_histogram *h, double share)
+{
+    uint64_t total = 0, below = 0;
+    for (int i = 0; i < FINE_BINS; i++)
+        total += atomic_load_explicit(&h->bin[i], memory_order_relaxed);
+    for (int i = 0; i < FINE_BINS && total; i++) {
+        below += atomic_load_explicit(&h->bin[i], memory_order_relaxed);
+        if ((double)below >= share * (double)total)
+            return fine_value(i);
+    }
+    return 0;
+}
+
+/* ---- counting ---- */
+
+static uint64_t get(const _Atomic uint64_t *x)
+{
+    return atomic_load_explicit(x, memory_order_relaxed);
+}
+
+/* One writer: no read-modify-write is needed. */
+static void put(_Atomic uint64_t *x, uint64_t value)
+{
+    atomic_store_explicit(x, value, memory_order_relaxed);
+}
+
+static void clear(struct loop_sums *s)
+{
+    put(&s->batches, 0), put(&s->samples, 0), put(&s->wall_ns, 0);
+    put(&s->wait_ns, 0), put(&s->wait_cpu_ns, 0), put(&s->wait_most_ns, 0);
+}
+
+static void add(struct loop_sums *s, uint64_t wall_ns, uint64_t wait_ns, uint64_t cpu_ns, uint64_t samples)
+{
+    put(&s->batches, get(&s->batches) + 1);
+    put(&s->samples, get(&s->samples) + samples);
+    put(&s->wall_ns, get(&s->wall_ns) + wall_ns);
+    put(&s->wait_ns, get(&s->wait_ns) + wait_ns);
+    put(&s->wait_cpu_ns, get(&s->wait_cpu_ns) + cpu_ns);
+    if (wait_ns > get(&s->wait_most_ns))
+        put(&s->wait_most_ns, wait_ns);
+}
+
+void loop_open(struct loop *l)
+{
+    marks_open(&l->marks);
+}
+
+void loop_begin_epoch(struct loop *l, uint64_t now_ns, uint64_t batches)
+{
+    clear(&l->epoch);
+    put(&l->epochs, get(&l->epochs) + 1);
+    put(&l->epoch_length, batches);
+    l->ended_ns = l->has_batch ? l->last_ns : l->ended_ns;
+    l->last_ns = now_ns;
+    l->has_batch = false;
+    marks_add(&l->marks, MARK_EPOCH, now_ns, 0, 0);
+}
+
+void loop_take(struct loop *l, uint64_t now_ns, uint64_t wait_ns, uint64_t wait_cpu_ns, uint64_t samples)
+{
+    uint64_t wall = now_ns > l->last_ns ? now_ns - l->last_ns : 0;
+    wait_ns = wait_ns < wall ? wait_ns : wall; /* a thread between two clocks */
+    wait_cpu_ns = wait_cpu_ns < wait_ns ? wait_cpu_ns : wait_ns;
+    if (get(&l->all.batches) == 0)
+        put(&l->first_wait_ns, wait_ns);
+    if (l->has_batch)
+        fine_add(&l->steps, wall);
+    else if (l->ended_ns && now_ns - l->ended_ns > get(&l->gap_most_ns))
+        put(&l->gap_most_ns, now_ns - l->ended_ns);
+    fine_add(&l->waits, wait_ns);
+    add(&l->all, wall, wait_ns, wait_cpu_ns, samples);
+    add(&l->epoch, wall, wait_ns, wait_cpu_ns, samples);
+    l->has_batch = true;
+    l->last_ns = now_ns;
+    marks_add(&l->marks, MARK_BATCH, now_ns, wait_ns, wait_cpu_ns);
+}
+
+void loop_end_epoch(struct loop *l, uint64_t now_ns)
+{
+    marks_add(&l->marks, MARK_END, now_ns, 0, 0);
+}
+
+void loop_close(struct loop *l)
+{
+    marks_close(&l->marks);
+}
+
+/* ---- reading ---- */
+
+struct loop_figures loop_read(const struct loop_sums *s)
+{
+    return (struct loop_figures){get(&s->batches), get(&s->samples), get(&s->wall_ns),
+                                 get(&s->wait_ns), get(&s->wait_cpu_ns), get(&s->wait_most_ns)};
+}
+
+static void put_sums(struct text *t, const char *prefix, const struct loop_sums *s)
+{
+    struct loop_figures f = loop_read(s);
+    double wall = (double)f.wall_ns / 1e9, wait = (double)f.wait_ns / 1e9;
+    text_printf(t, ",\"%sbatches\":%llu,\"%ssamples\":%llu,\"%swall_seconds\":%.9g,\"%sexposed_wait_seconds\":%.9g", prefix,
+                (unsigned long long)f.batches, prefix, (unsigned long long)f.samples, prefix, wall, prefix, wait);
+    text_printf(t, ",\"%sexposed_wait_ratio\":%.6g,\"%swait_mean_seconds\":%.6g,\"%swait_max_seconds\":%.6g", prefix,
+                wall > 0 ? wait / wall : 0, prefix, f.batches ? wait / (double)f.batches : 0, prefix, (double)f.wait_most_ns / 1e9);
+    text_printf(t, ",\"%sbatches_per_second\":%.6g,\"%ssamples_per_second\":%.6g", prefix, wall > 0 ? (double)f.batches / wall : 0, prefix,
+                wall > 0 ? (double)f.samples / wall : 0);
+}
+
+void loop_json(const struct loop *l, struct text *t)
+{
+    text_printf(t, "{\"epochs\":%llu,\"epoch_length_batches\":%llu", (unsigned long long)get(&l->epochs),
+                (unsigned long long)get(&l->epoch_length));
+    put_sums(t, "", &l->all);
+    put_sums(t, "epoch_", &l->epoch);
+    text_printf(t, ",\"first_wait_seconds\":%.6g,\"epoch_gap_seconds\":%.6g", (double)get(&l->first_wait_ns) / 1e9,
+                (double)get(&l->gap_most_ns) / 1e9);
+    text_printf(t, ",\"wait_p50_seconds\":%.6g,\"wait_p99_seconds\":%.6g,\"step_p50_seconds\":%.6g,\"step_p99_seconds\":%.6g}",
+                (double)fine_quantile(&l->waits, 0.5) / 1e9, (double)fine_quantile(&l->waits, 0.99) / 1e9,
+                (double)fine_quantile(&l->steps, 0.5) / 1e9, (double)fine_quantile(&l->steps, 0.99) / 1e9);
+}
