@@ -5,7 +5,7 @@
 
 #include "hdf5/helper.h"
 
-enum { MAX_CHUNKS = 1 << 26, MAX_RANK = H5S_MAX_RANK };
+enum { MAX_RANK = H5S_MAX_RANK };
 
 /* What libhdf5 says about a dataset, open while it is described. */
 struct dataset {
@@ -210,8 +210,8 @@ static int take_chunked(struct description *all, struct array_layout *a, const s
     if (take_filters(a, s) < 0)
         return -1;
     a->chunk_count = count_chunks(s, side);
-    if (a->chunk_count > MAX_CHUNKS - all->chunks)
-        opaque(a, "more chunks than 67 million in the file");
+    if (a->chunk_count > array_most_chunks(all->file.object_size) - all->chunks)
+        opaque(a, "more chunks than the file can hold, most of them missing");
     if (a->storage == ARRAY_OPAQUE)
         return 0;
     for (int d = 0; d < a->ndim; d++)

@@ -101,6 +101,9 @@ const struct array_layout *array_find(const struct array_file *f, const char *na
  * what is not so; an unknown filter is FB_E_UNSUPPORTED, named. */
 int array_check(const struct array_layout *a, uint64_t object_size, struct fb_error *e);
 
+/* No table of chunks is larger: a hostile description must not cost more memory than the file it is about could be worth. */
+uint64_t array_most_chunks(uint64_t object_size);
+
 /* Bytes of one row (everything but the first dimension), as stored and as it comes out. */
 uint64_t array_row_bytes(const struct array_layout *a);
 uint64_t array_rows(const struct array_layout *a); /* 1 for a single number */

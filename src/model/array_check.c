@@ -9,7 +9,14 @@
 #include "base/text.h"
 #include "model/array.h"
 
-enum { MAX_CHUNKS = 1 << 26 }; /* a table of 1 GiB */
+enum { MAX_CHUNKS = 1 << 26, /* a table of 1 GiB */
+       MIN_CHUNKS = 1 << 20 };
+
+/* A chunk that exists has a byte at least; this many more may be missing. */
+uint64_t array_most_chunks(uint64_t object_size)
+{
+    return object_size < MAX_CHUNKS - MIN_CHUNKS ? object_size + MIN_CHUNKS : MAX_CHUNKS;
+}
 
 static int refuse(struct fb_error *e, const struct array_layout *a, const char *what)
 {
@@ -138,15 +145,15 @@ static int check_chunk(const struct array_layout *a, uint64_t at, uint64_t chunk
     return FB_E_DATA;
 }
 
-static int check_grid(const struct array_layout *a, struct fb_error *e)
+static int check_grid(const struct array_layout *a, uint64_t object_size, struct fb_error *e)
 {
-    uint64_t count = 1;
+    uint64_t count = 1, most = array_most_chunks(object_size);
     for (int d = 0; d < a->ndim; d++) {
         if (!a->chunk_shape[d])
             return refuse(e, a, "has chunks without extent");
         uint64_t across = a->shape[d] / a->chunk_shape[d] + (a->shape[d] % a->chunk_shape[d] != 0);
-        if (__builtin_mul_overflow(count, across, &count) || count > MAX_CHUNKS)
-            return refuse(e, a, "has more chunks than 67 million");
+        if (__builtin_mul_overflow(count, across, &count) || count > most)
+            return refuse(e, a, "has more chunks than such a file can hold");
     }
     if (count != a->chunk_count || (count && !a->chunk))
         return refuse(e, a, "has another number of chunks than its shape asks for");
@@ -158,7 +165,7 @@ static int check_chunked(const struct array_layout *a, uint64_t object_size, str
     uint64_t chunk_bytes;
     if (!bytes_of(a->chunk_shape, a->ndim, a->stored_bytes, &chunk_bytes))
         return refuse(e, a, "has chunks of an impossible size");
-    FB_TRY(check_grid(a, e));
+    FB_TRY(check_grid(a, object_size, e));
     if (a->is_fortran && a->chunk_count > 1)
         return refuse(e, a, "is in Fortran order and in chunks");
     if (a->filter_count < 0 || a->filter_count > ARRAY_MAX_FILTERS)

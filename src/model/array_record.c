@@ -15,7 +15,7 @@
 
 #include "model/array.h"
 
-enum { VERSION = 1, MAX_CHUNKS_IN_FILE = 1 << 26, MAX_INLINE = 1 << 24, MIN_EVEN = 4 };
+enum { VERSION = 1, MAX_INLINE = 1 << 24, MIN_EVEN = 4 };
 enum run_kind { RUN_MISSING, RUN_EVEN, RUN_SINGLE };
 
 static const char *const formats[] = {"npy", "npz", "safetensors", "hdf5", "wav", "sound"};
@@ -191,6 +191,7 @@ struct source {
     struct array_chunk *chunk; /* where the next table goes; NULL on the first way */
     uint8_t *inline_data;
     uint64_t chunks, inline_bytes; /* so far */
+    uint64_t most_chunks;
 };
 
 static uint64_t fail(struct source *s)
@@ -310,7 +311,7 @@ static void take_table(struct source *s, struct array_layout *a)
         if (!side || __builtin_mul_overflow(a->chunk_count, a->shape[d] / side + (a->shape[d] % side != 0), &a->chunk_count))
             fail(s);
     }
-    if (s->has_failed || a->chunk_count > MAX_CHUNKS_IN_FILE - s->chunks) {
+    if (s->has_failed || a->chunk_count > s->most_chunks - s->chunks) {
         fail(s);
         return;
     }
@@ -401,7 +402,7 @@ static int measure(struct source *s, struct fb_error *e)
 
 int array_record_read(struct array_file *f, const uint8_t *record, size_t n, uint64_t object_size, struct fb_error *e)
 {
-    struct source s = {.bytes = record, .n = n};
+    struct source s = {.bytes = record, .n = n, .most_chunks = array_most_chunks(object_size)};
     memset(f, 0, sizeof(*f));
     int count = measure(&s, e);
     FB_TRY(count);
@@ -410,7 +411,8 @@ int array_record_read(struct array_file *f, const uint8_t *record, size_t n, uin
     if (!memory)
         return error_set(e, FB_E_NOMEM, "decode", "no memory for the table of %llu chunks", (unsigned long long)s.chunks);
     *f = (struct array_file){.object_size = object_size, .count = count, .array = (struct array_layout *)memory, .memory = memory};
-    s = (struct source){.bytes = record, .n = n, .chunk = (struct array_chunk *)(memory + layouts), .inline_data = memory + layouts + tables};
+    s = (struct source){.bytes = record, .n = n, .most_chunks = s.most_chunks, .chunk = (struct array_chunk *)(memory + layouts),
+                        .inline_data = memory + layouts + tables};
     take_head(&s, f);
     int rc = 0;
     for (int i = 0; i < count && rc == 0; i++) {

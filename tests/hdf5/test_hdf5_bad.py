@@ -140,7 +140,7 @@ def test_claims_of_a_billion_rows_cost_nothing(tool: Tool, tmp_path: Path) -> No
     found = tool.open(path)
     assert tool.record_bytes < 1000
     assert found["nothing"].storage == "chunked" and found["nothing"].chunks == 1
-    assert found["one"].storage == "opaque" and "67 million" in found["one"].why
+    assert found["one"].storage == "opaque" and "more chunks than the file can hold" in found["one"].why
     assert (tool.rows(found["nothing"], 10**9 - 1, 1) == 2.5).all()
     assert tool.rows(found["one"], 5, 1)[0, :11].tolist() == [1] * 10 + [2.5]
     assert time.monotonic() - start < 60
