@@ -166,7 +166,8 @@ static void part_done(struct s3_task *t)
         d->status = IO_GREW;
     else if (t->status == S3_HAS_NO_RANGES)
         d->has_no_ranges = true;
-    if (t->status >= 0 && t->status != S3_HAS_NO_RANGES) {
+    bool is_beyond = t->status == 0 && t->got == 0 && d->part_count > 1; /* such an answer often has no version */
+    if (t->status >= 0 && t->status != S3_HAS_NO_RANGES && !is_beyond) {
         if (d->part_count > 1 && is_nameless(&t->version))
             d->has_no_ranges = true; /* its parts could be of different versions and nobody would know */
         else if (!d->has_pin)

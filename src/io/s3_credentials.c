@@ -126,6 +126,7 @@ static int fetch_first(struct s3_credentials *c, struct fb_error *e)
             continue;
         c->source = s;
         c->keys->from = s->name;
+        c->keys->generation = 1;
         c->fetched_s = (int64_t)time(NULL);
         return 0;
     }
@@ -205,6 +206,7 @@ static void take_new(struct s3_credentials *c, int64_t now_s)
     c->keys = c->next;
     c->next = old;
     c->keys->from = c->source->name;
+    c->keys->generation = old->generation + 1;
     c->fetched_s = now_s;
     atomic_store_explicit(&c->state, REFRESH_IDLE, memory_order_relaxed);
     if (c->is_refused && is_same) { /* the source still has the keys that the server does not take */
@@ -257,9 +259,9 @@ struct s3_keys *s3_credentials_now(struct s3_credentials *c, int64_t now_s, stru
     return is_dead ? NULL : c->keys;
 }
 
-void s3_credentials_refuse(struct s3_credentials *c, const char *access_key)
+void s3_credentials_refuse(struct s3_credentials *c, uint32_t generation)
 {
-    if (strcmp(c->keys->access_key, access_key) == 0 && atomic_load_explicit(&c->state, memory_order_relaxed) != REFRESH_READY)
+    if (c->keys->generation == generation && atomic_load_explicit(&c->state, memory_order_relaxed) != REFRESH_READY)
         c->is_refused = true;
 }
 

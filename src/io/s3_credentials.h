@@ -20,8 +20,8 @@ int s3_credentials_open(struct s3_credentials **out, const struct s3_place *p, c
 void s3_credentials_on_refresh(struct s3_credentials *c, void (*wake)(void *ctx), void *ctx);
 /* NULL: there are none now, because the old ones are refused or expired and new ones are under way; or for good: then `e` says why. */
 struct s3_keys *s3_credentials_now(struct s3_credentials *c, int64_t now_s, struct fb_error *e);
-/* The server says that these keys are expired. Asked for new ones unless newer ones have come meanwhile. */
-void s3_credentials_refuse(struct s3_credentials *c, const char *access_key);
+/* The server says that the keys of this generation are expired. New ones are asked for, unless newer ones have come meanwhile. */
+void s3_credentials_refuse(struct s3_credentials *c, uint32_t generation);
 void s3_credentials_close(struct s3_credentials *c);
 
 /* ---- the chain, for s3_credentials.c and tests ---- */

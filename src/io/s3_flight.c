@@ -189,7 +189,7 @@ static bool sign(struct s3_flight *f, const struct s3_sender *s, const struct s3
     text_append(&f->authorization, "Authorization: ", 15);
     if (!s3_authorization(&f->authorization, s->work, &g, k->access_key, k->signing_key))
         return false;
-    snprintf(f->access_key, sizeof(f->access_key), "%s", k->access_key);
+    f->keys = k->generation;
     snprintf(f->date, sizeof(f->date), "x-amz-date: %s", stamp);
     add_header(f, count, f->authorization.data);
     add_header(f, count, f->date);
@@ -231,7 +231,7 @@ bool s3_flight_prepare(struct s3_flight *f, struct s3_task *t, const struct s3_s
     f->is_lost = f->is_judged = f->is_enough = false;
     f->first_ns = 0;
     f->got = f->error_length = 0;
-    f->access_key[0] = 0;
+    f->keys = 0;
     f->why = "";
     s3_answer_clear(&f->answer);
     if (!set_url(f, t, s) || (s->keys && !t->redirect && !sign(f, s, t, &count)))

@@ -23,7 +23,7 @@ struct s3_flight {
     uint64_t skip, body, got;   /* bytes to pass over, to take, taken */
     char error_text[S3_ERROR_BYTES];
     size_t error_length;
-    char access_key[S3_KEY_BYTES]; /* that signed it */
+    uint32_t keys; /* generation of those that signed it; 0: none did */
     struct text url, authorization;
     char date[40], range[64], if_match[160];
     struct curl_slist header[S3_MOST_HEADERS]; /* nodes of our own: nothing is copied, the token stays where it is */

@@ -83,7 +83,8 @@ static enum s3_next refused(struct s3_flight *f, const struct s3_place *p, struc
     snprintf(out->code, sizeof(out->code), "%s", said.code);
     say_refused(f, &said, p, e);
     const char *region = f->answer.region[0] ? f->answer.region : said.region;
-    if ((status == 301 || status == 307 || status == 400) && region[0] && strcmp(region, p->region) != 0) {
+    bool is_elsewhere = status == 301 || status == 307 || strcmp(said.code, "AuthorizationHeaderMalformed") == 0;
+    if (is_elsewhere && region[0]) { /* perhaps the one that another answer has told us meanwhile */
         snprintf(out->region, sizeof(out->region), "%.*s", S3_REGION_BYTES - 1, region);
         return S3_NEXT_REGION;
     }
@@ -91,7 +92,7 @@ static enum s3_next refused(struct s3_flight *f, const struct s3_place *p, struc
         return f->answer.location[0] ? S3_NEXT_REDIRECT : S3_NEXT_FAIL;
     if (strcmp(said.code, "RequestTimeTooSkewed") == 0)
         return f->answer.date_s > 0 ? S3_NEXT_CLOCK : S3_NEXT_FAIL;
-    if (f->access_key[0] && is_one_of(said.code, expired_words))
+    if (f->keys && is_one_of(said.code, expired_words))
         return S3_NEXT_KEYS;
     if (status == 429 || status == 503 || is_one_of(said.code, busy_words))
         return S3_NEXT_SLOWER;

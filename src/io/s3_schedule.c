@@ -276,7 +276,7 @@ static void launch_hedges(struct s3_loop *l, uint64_t now)
     uint64_t late = s3_hedge_late_ns(&l->hedge);
     if (late == UINT64_MAX)
         return;
-    for (struct s3_flight *f = l->oldest; f && now - f->started_ns >= late; f = f->after) {
+    for (struct s3_flight *f = l->oldest; f && now >= f->started_ns + late; f = f->after) {
         struct s3_task *t = f->task;
         if (f->is_hedge || t->flight[1] || t->redirect)
             continue;
@@ -374,7 +374,7 @@ static void go_on(struct s3_loop *l, struct s3_task *t, struct s3_flight *f, str
     case S3_NEXT_REGION: mend(l, t, out, f->answer.date_s, e); return;
     case S3_NEXT_REDIRECT: follow(l, t, f->answer.location, e); return;
     case S3_NEXT_KEYS:
-        s3_credentials_refuse(l->credentials, f->access_key);
+        s3_credentials_refuse(l->credentials, f->keys);
         try_again(l, t, 0, e);
         return;
     case S3_NEXT_AGAIN:

@@ -15,6 +15,7 @@ struct s3_keys {
     char secret_key[S3_KEY_BYTES];
     char token_header[S3_TOKEN_BYTES]; /* "x-amz-security-token: ...", ready to be sent; "" : no token */
     int64_t expires_s;                 /* since 1970; 0: not known to */
+    uint32_t generation;               /* counted by s3_credentials.c; 0: none */
     const char *from;                  /* where they came from, for messages: "the environment" */
     uint8_t signing_key[SHA256_BYTES]; /* of the day and region below */
     char signing_date[9], signing_region[S3_REGION_BYTES];

@@ -50,10 +50,13 @@ class Fault:
     seconds: float = 0.0
     text: bytes = b""
     body: bytes = b""
+    until: float = 0.0  # monotonic; 0: no limit
     seen: int = 0
     done: int = 0
 
     def takes(self, path: str) -> bool:
+        if self.until and time.monotonic() > self.until:
+            return False
         if self.path not in path or (self.times is not None and self.done >= self.times):
             return False
         self.seen += 1
