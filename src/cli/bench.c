@@ -9,7 +9,7 @@
 #include "jobs/bench.h"
 
 struct bench_options {
-    const char *transform, *dtype, *io, *cache_dir;
+    const char *transform, *dtype, *io, *cache_dir, *device;
     int64_t batch_size, epochs, threads, seed;
     double step_ms;
     uint64_t memory, cache_limit, cache_ram;
@@ -37,6 +37,7 @@ static const struct option options[] = {
     {"cache-limit", OPTION_SIZE, AT(cache_limit), .metavar = "SIZE", .help = "bytes in it at most (default: all but 5 % of the disk)"},
     {"cache-ram", OPTION_SIZE, AT(cache_ram), .metavar = "SIZE", .help = "keep what was read in so much memory, within --memory"},
     {"io", OPTION_STRING, AT(io), .metavar = "SPEC", .help = "auto (default), uring, pread, null:..., slow:... (src/io/README.md)"},
+    {"device", OPTION_STRING, AT(device), .metavar = "SPEC", .help = "copy batches to an emulated device, e.g. emulated:12GB/s,20us"},
     {"json", OPTION_FLAG, AT(json), .help = "one JSON object on stdout"},
     {0},
 };
@@ -59,6 +60,15 @@ static const char *expand_transform(const struct bench_options *c, char *out, si
     return out;
 }
 
+static int check_device(const char *device, struct fb_error *e)
+{
+    if (!device || strncmp(device, "emulated", strlen("emulated")) == 0)
+        return 0;
+    error_set(e, FB_E_USAGE, "usage", "--device takes an emulated device: the accelerator of the bench is emulated, too");
+    error_remedy(e, "use --device emulated:12GB/s,20us");
+    return FB_E_USAGE;
+}
+
 static int fill_request(const struct bench_options *c, const char *source, const char *transforms, struct bench_request *r,
                         struct fb_error *e)
 {
@@ -79,6 +89,8 @@ static int fill_request(const struct bench_options *c, const char *source, const
     o->cache_ram = c->cache_ram;
     o->rank = 0;
     o->world_size = 1;
+    o->device = c->device;
+    FB_TRY(check_device(c->device, e));
     enum fb_dtype dtype = fb_dtype_from_name(c->dtype);
     if (!dtype) {
         error_set(e, FB_E_USAGE, "usage", "--dtype %s is not known", c->dtype);
@@ -126,6 +138,11 @@ static void print_json(const struct bench_options *c, const struct bench_request
     put_number(&t, "step_median_seconds", r->step_median_seconds);
     put_number(&t, "probe_lateness_p99_seconds", r->probe_p99_seconds);
     put_number(&t, "evicted_ratio", r->evicted_share);
+    if (r->device[0]) {
+        text_printf(&t, ",\"device\":");
+        text_json_string(&t, r->device);
+        text_printf(&t, ",\"device_copied_bytes\":%llu", (unsigned long long)r->device_bytes);
+    }
     text_printf(&t, ",\"io\":\"%s\",\"cached_reads\":%llu,\"io_reads\":%llu,\"bad_samples\":%llu,\"checksum\":\"%016llx\",\"stages\":[", r->io,
                 (unsigned long long)r->cached_reads, (unsigned long long)r->io_reads, (unsigned long long)r->bad,
                 (unsigned long long)r->checksum);
@@ -189,6 +206,8 @@ static void print_table(const struct bench_request *q, const struct bench_result
     if (q->step_seconds > 0)
         printf("%-22s %.1f %% busy with steps of %g ms\n", "accelerator", 100 * r->accelerator_utilization_ratio, q->step_seconds * 1e3);
     printf("%-22s %.1f %% of the time\n", "waiting for data", 100 * r->exposed_wait_ratio);
+    if (r->device[0])
+        printf("%-22s %s copied to it (%s)\n", "device", text_size(r->device_bytes, peak, sizeof(peak)), r->device);
     printf("%-22s %.3f s per 1000 samples\n", "CPU", r->cpu_seconds_per_1000_samples);
     printf("%-22s %s in the budget, %s resident at most\n", "memory", text_size(r->budget_peak_bytes, peak, sizeof(peak)),
            text_size(r->rss_peak_bytes, rss, sizeof(rss)));
@@ -237,7 +256,8 @@ const struct verb verb_bench = {
     .examples = "  fullbore bench photos/                              as fast as it goes\n"
                 "  fullbore bench photos/ --step-ms 100 --epochs 3     would an accelerator with 100 ms steps wait?\n"
                 "  fullbore bench photos/ --cold --json                from storage, for machines\n"
-                "  fullbore bench photos/ --dtype uint8 --memory 64MiB in little memory\n",
+                "  fullbore bench photos/ --dtype uint8 --memory 64MiB in little memory\n"
+                "  fullbore bench photos/ --step-ms 100 --device emulated:12GB/s,20us   with the copy to a device\n",
     .options = options,
     .run = run,
 };

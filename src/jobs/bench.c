@@ -119,6 +119,11 @@ static int run_epoch(struct bench *b, struct bench_result *out, struct fb_error 
         int rc = fb_next_batch(b->loader, &batch, e);
         if (rc <= 0)
             return rc;
+        rc = fb_use_batch(batch, 0, e); /* on a device: when it has come */
+        if (rc < 0) {
+            fb_release_batch(batch);
+            return rc;
+        }
         take(b, batch, is_first, asked_ns, out);
         is_first = false;
         const fb_options *o = &b->r->options; /* asked here, too: a consumer that never waits is never asked in its waits */

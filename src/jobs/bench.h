@@ -48,6 +48,8 @@ struct bench_result {
     int stage_count;
     char io[16];                          /* back-end that read */
     uint64_t cached_reads, io_reads;      /* found in memory by the workers; brought by the back-end */
+    char device[96];                      /* that batches were copied to; "": none */
+    uint64_t device_bytes;                /* copied */
     int threads;
     uint64_t bad;                         /* samples replaced */
     char *bad_list;                       /* "path: cause" lines, or NULL */

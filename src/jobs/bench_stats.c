@@ -68,6 +68,10 @@ void bench_read_stats(const fb_loader *l, struct bench_result *out)
     out->io_reads = (uint64_t)number(io, "reads") - out->cached_reads;
     out->budget_peak_bytes = (uint64_t)number(json_object_get(stats, "budget"), "peak_bytes");
     out->threads = (int)number(stats, "threads");
+    const json_t *device = json_object_get(stats, "device");
+    const char *title = json_string_value(json_object_get(device, "name"));
+    snprintf(out->device, sizeof(out->device), "%s", title ? title : "");
+    out->device_bytes = (uint64_t)number(device, "copied_bytes");
     out->bad = (uint64_t)number(stats, "bad");
     read_stages(json_object_get(stats, "stages"), out);
     read_bad(json_object_get(stats, "bad_samples"), out);

@@ -1,0 +1,1 @@
+fullbore bench "$PHOTOS" --device cuda:0
