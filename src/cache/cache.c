@@ -255,7 +255,7 @@ static bool has_store(const struct cache *c)
 /* Under lock, which is released meanwhile. */
 static void work(struct cache *c)
 {
-    if (c->asked) {
+    if (c->asked && !(c->stores && c->storing == 0)) { /* one thread always stores: others may wait for its claims */
         struct io_request *r = c->asked;
         c->asked = r->next;
         pthread_mutex_unlock(&c->lock);
@@ -288,6 +288,8 @@ static void *thread_main(void *arg)
             c->idle++;
             pthread_cond_wait(&c->wake, &c->lock);
             c->idle--;
+            if (c->woken > 0)
+                c->woken--;
         }
         if (c->is_closing)
             pthread_cond_broadcast(&c->wake);
@@ -301,7 +303,8 @@ static void *thread_main(void *arg)
 
 void cache_call_thread(struct cache *c)
 {
-    if (c->idle > 0) {
+    if (c->idle > c->woken) {
+        c->woken++;
         pthread_cond_signal(&c->wake);
         return;
     }

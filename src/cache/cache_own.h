@@ -103,7 +103,7 @@ struct cache {
     uint32_t sending; /* threads inside the inner back-end's submit */
     struct ram ram;
     pthread_t threads[CACHE_THREADS_MOST];
-    uint32_t started, alive, idle;
+    uint32_t started, alive, idle, woken; /* woken: signalled, not yet awake */
     bool is_closing, is_draining_over, was_warned;
     char why_off[160];
 

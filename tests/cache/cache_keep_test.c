@@ -452,8 +452,9 @@ static void a_folder_that_is_not_ours_is_refused(void **state)
     source_remove(&s);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_read_comes_from_the_disk_also_after_a_restart),
         cmocka_unit_test(a_second_read_comes_from_memory),

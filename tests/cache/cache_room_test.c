@@ -363,8 +363,9 @@ static void without_memory_nothing_is_kept_and_everything_is_read(void **state)
     source_remove(&s);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limit_holds),
         cmocka_unit_test(what_is_needed_last_goes_first),

@@ -326,8 +326,9 @@ static void a_storm_of_requests_gets_right_bytes(void **state)
     source_remove(&s);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_share_a_cache_that_is_too_small),
         cmocka_unit_test(a_unit_that_another_process_fetches_is_waited_for),
