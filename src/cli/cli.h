@@ -20,7 +20,8 @@ struct verb {
     int (*run)(int argc, char **argv, uint64_t started_ns); /* argv[0] is the verb */
 };
 
-extern const struct verb verb_info, verb_bench, verb_index, verb_watch, verb_report, verb_doctor, verb_pack, verb_verify, verb_unpack;
+extern const struct verb verb_info, verb_bench, verb_index, verb_watch, verb_report, verb_doctor, verb_pack, verb_verify, verb_unpack,
+    verb_audit;
 extern const struct verb *const verb_list[]; /* NULL-terminated */
 
 /* Parses options (--name value, --name=value) and up to `most` positional arguments. Prints usage errors and help itself; returns a count of

@@ -170,8 +170,8 @@ static void write_run(struct feed *f)
     const struct run *r = &f->live;
     const struct rank_layout *l = &f->layout;
     clock_gettime(CLOCK_REALTIME, &now);
-    text_printf(&t, "{\"began_ms\":%lld,\"epoch\":%" PRIu64 ",\"start\":%" PRIu64 ",\"rank\":%u,\"world\":%u,\"global_batch\":%" PRIu64,
-                (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000, r->epoch, r->start, l->rank, l->world, l->global_batch);
+    text_printf(&t, "{\"began_ns\":%lld,\"epoch\":%" PRIu64 ",\"start\":%" PRIu64 ",\"rank\":%u,\"world\":%u,\"global_batch\":%" PRIu64,
+                (long long)now.tv_sec * 1000000000 + now.tv_nsec, r->epoch, r->start, l->rank, l->world, l->global_batch);
     text_printf(&t, ",\"drop_last\":%s,\"skip\":[", l->drop_last ? "true" : "false");
     for (uint32_t i = 0; i < r->skips.count; i++)
         text_printf(&t, "%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", r->skips.range[i].first, r->skips.range[i].last);

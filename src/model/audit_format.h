@@ -8,7 +8,7 @@
  *
  *     AUDIT_HEAD   {"format":1,"fullbore":"0.1.0","pid":7,"fingerprint":"hex","samples":n,"seed":"7","order":"shuffled","config":"hex"}
  *                  first of all; config is over transforms, dtype, layout and labels: with another one other pixels are to be expected
- *     AUDIT_RUN    {"began_ms":unix time,"epoch":e,"start":position,"rank":r,"world":w,"global_batch":B,"drop_last":false,"skip":[[a,b]]}
+ *     AUDIT_RUN    {"began_ns":unix time,"epoch":e,"start":position,"rank":r,"world":w,"global_batch":B,"drop_last":false,"skip":[[a,b]]}
  *                  a stretch of batches begins; the following records belong to it
  *     AUDIT_BAD    {"epoch":e,"sample":s,"key":"a/b.jpg","cause":"..."}: a sample that could not be used
  *     AUDIT_END    {"why":"done"|"left"|"failed"|"closed"}: all of the epoch was taken, or the program went elsewhere, ...
