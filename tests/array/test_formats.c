@@ -170,7 +170,7 @@ static void other_files_are_none_of_ours(void **state)
     (void)state;
     static const char *const starts[] = {"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01\x01\x00\x00", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR",
                                          "RIFF\x10\x00\x00\x00WEBPVP8 ",  "{\"a\": 1, \"b\": 22}",
-                                         "\xff\xfe" "a\0b\0c\0d\0e\0f\0g\0",  "a,b,c\n1,2,3\n4,5,6"};
+                                         "\xff\xfe\141\0b\0c\0d\0e\0f\0g\0",  "a,b,c\n1,2,3\n4,5,6"};
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
         assert_null(array_find_format((const uint8_t *)starts[i], ARRAY_PROBE_BYTES));
     assert_null(array_find_format((const uint8_t *)"", 0));
