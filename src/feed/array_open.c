@@ -203,6 +203,14 @@ static int check_same(const struct arrays *a, int field, const struct array_layo
     return FB_E_DATA;
 }
 
+static bool has_gaps(const struct array_layout *l)
+{
+    for (uint64_t i = 0; l->storage == ARRAY_CHUNKED && i < l->chunk_count; i++)
+        if (l->chunk[i].offset == ARRAY_NO_CHUNK)
+            return true;
+    return false;
+}
+
 static int add_object_fields(struct arrays *a, struct array_object *o, struct fb_error *e)
 {
     for (int i = 0; i < a->count; i++) {
@@ -221,6 +229,9 @@ static int add_object_fields(struct arrays *a, struct array_object *o, struct fb
         }
         o->layout[i] = l;
         FB_TRY(prepare_conversion(a, i, l, &o->conversion[i], e));
+        o->stored_bytes[i] = array_row_bytes(l);
+        o->is_copied[i] = array_conversion_is_copy(&o->conversion[i]);
+        o->has_gaps[i] = has_gaps(l);
         if (!array_is_straight(l) && l->storage == ARRAY_CHUNKED) {
             a->chunk_rows = a->is_chunked ? a->chunk_rows : l->chunk_shape[0];
             a->is_chunked = true;
@@ -527,16 +538,6 @@ bool arrays_reads_itself(const struct feed *f, const struct load *l)
 uint64_t arrays_length_of(const struct arrays *a, uint64_t sample)
 {
     return a->length ? a->length[sample] : 0;
-}
-
-const struct array_object *arrays_object_of(const struct arrays *a, uint64_t row)
-{
-    uint64_t low = 0, high = a->objects;
-    while (high - low > 1) {
-        uint64_t middle = (low + high) / 2;
-        *(a->object[middle].first <= row ? &low : &high) = middle;
-    }
-    return &a->object[low];
 }
 
 int arrays_row_key(const struct arrays *a, uint64_t row, char *out, size_t out_size)

@@ -45,6 +45,9 @@ struct array_object {
     struct array_file file;
     const struct array_layout *layout[FB_MAX_FIELDS];
     struct array_conversion conversion[FB_MAX_FIELDS];
+    uint64_t stored_bytes[FB_MAX_FIELDS]; /* of a row in the file */
+    bool is_copied[FB_MAX_FIELDS];        /* a row goes into the batch as it is stored */
+    bool has_gaps[FB_MAX_FIELDS];         /* some chunks were never written */
     uint8_t *resident[FB_MAX_FIELDS]; /* the whole field as it goes into the batch; NULL: it is read as it is wanted */
 };
 
@@ -82,7 +85,15 @@ int arrays_add_fields(const struct arrays *a, struct slot_shape *s, struct fb_er
 uint64_t arrays_length_of(const struct arrays *a, uint64_t sample);
 
 /* The object that row `row` lies in. */
-const struct array_object *arrays_object_of(const struct arrays *a, uint64_t row);
+static inline const struct array_object *arrays_object_of(const struct arrays *a, uint64_t row)
+{
+    uint64_t low = 0, high = a->objects;
+    while (high - low > 1) {
+        uint64_t middle = (low + high) / 2;
+        *(a->object[middle].first <= row ? &low : &high) = middle;
+    }
+    return &a->object[low];
+}
 /* "train.h5#12"; returns the length wanted. */
 int arrays_row_key(const struct arrays *a, uint64_t row, char *out, size_t out_size);
 

@@ -106,6 +106,7 @@ struct feed {
     uint32_t out_height, out_width;
     uint64_t batch_size, global_batch_size, seed;
     bool is_shuffled, drop_last, skips_bad;
+    uint64_t window_block, window_blocks; /* shuffle="window"; 0: not */
     int64_t max_errors;
     bool takes_order; /* the caller says which samples, epoch by epoch */
     struct io *io;
@@ -200,6 +201,9 @@ uint64_t feed_least_memory(const struct feed *f);
 int feed_check_memory(const struct feed *f, uint64_t need, struct fb_error *e);
 void feed_close(struct feed *f);
 void feed_unref(struct feed *f);
+
+/* The order of an epoch. */
+void feed_order(const struct feed *f, uint64_t epoch, struct order *o);
 
 /* planner.c */
 void *planner_main(void *feed);

@@ -17,7 +17,7 @@ void gather_start(struct gather *g, struct worker *w)
     g->is_staged = (bool *)(g->piece + g->capacity);
 }
 
-static int make_room(struct feed *f, struct gather *g, struct fb_error *e)
+int gather_grow(struct feed *f, struct gather *g, struct fb_error *e)
 {
     uint32_t capacity = g->capacity ? 2 * g->capacity : PIECES_AT_FIRST;
     size_t each = sizeof(*g->piece) + sizeof(*g->is_staged);
@@ -36,17 +36,6 @@ static int make_room(struct feed *f, struct gather *g, struct fb_error *e)
     }
     free(old);
     return memory ? 0 : e->code;
-}
-
-int gather_add(struct feed *f, struct gather *g, int fd, uint64_t offset, uint64_t length, void *to, size_t stage_at, struct fb_error *e)
-{
-    if (g->count == g->capacity)
-        FB_TRY(make_room(f, g, e));
-    g->piece[g->count] = (struct io_piece){.fd = fd, .offset = offset, .length = length, .to = to ? to : (void *)stage_at};
-    g->is_staged[g->count++] = !to;
-    if (!to && stage_at + length > g->stage_bytes)
-        g->stage_bytes = stage_at + length;
-    return 0;
 }
 
 /* ---- waiting ---- */
@@ -127,7 +116,7 @@ int gather_read(struct feed *f, struct gather *g, struct load *l, const char *pa
     *stage = NULL;
     if (g->stage_bytes && !(*stage = worker_memory(f, &g->w->bytes, g->stage_bytes + IO_TAIL, e)))
         return e->code;
-    for (uint32_t i = 0; i < g->count; i++)
+    for (uint32_t i = 0; g->stage_bytes && i < g->count; i++)
         if (g->is_staged[i])
             g->piece[i].to = *stage + (size_t)g->piece[i].to;
     uint64_t since = clock_now_ns(), bytes = 0;

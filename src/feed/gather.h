@@ -32,8 +32,19 @@ struct gather {
 };
 
 void gather_start(struct gather *g, struct worker *w);
+int gather_grow(struct feed *f, struct gather *g, struct fb_error *e);
 /* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. */
-int gather_add(struct feed *f, struct gather *g, int fd, uint64_t offset, uint64_t length, void *to, size_t stage_at, struct fb_error *e);
+static inline int gather_add(struct feed *f, struct gather *g, int fd, uint64_t offset, uint64_t length, void *to, size_t stage_at,
+                             struct fb_error *e)
+{
+    if (g->count == g->capacity)
+        FB_TRY(gather_grow(f, g, e));
+    g->piece[g->count] = (struct io_piece){.fd = fd, .offset = offset, .length = length, .to = to ? to : (void *)stage_at};
+    g->is_staged[g->count++] = !to;
+    if (!to && stage_at + length > g->stage_bytes)
+        g->stage_bytes = stage_at + length;
+    return 0;
+}
 /* 0: all is there, *stage as well. 1: the load is gone, and comes back with l->waited. `path` is for messages and outlives the load. */
 int gather_read(struct feed *f, struct gather *g, struct load *l, const char *path, uint8_t **stage, struct fb_error *e);
 

@@ -12,13 +12,19 @@
 #include "feed/first_size.h"
 #include "feed/source_io.h"
 #include "order/subset_rows.h"
+#include "order/window.h"
 #include "feed/source_cache.h"
 
 enum {
     LEAST_AHEAD = 1,
     HELD_BY_USER = 2,
     WORKER_BYTES = 2 << 20, /* of working memory that each worker may count on */
-    READ_BYTES = 2 << 20    /* and the reads together */
+    READ_BYTES = 2 << 20,   /* and the reads together */
+    BLOCK_BYTES = 1 << 20,  /* shuffle="window": of rows that are not chunked */
+    WINDOW_BYTES = 64 << 20,
+    BLOCK_FILES = 64,       /* and the same for files and members of packs */
+    WINDOW_FILES = 4096,
+    LEAST_BLOCKS = 8
 };
 /* How long close waits for each, together less than a second. A worker may be in the middle of a large image. */
 static const uint64_t planner_ends_ns = 150000000, workers_end_ns = 500000000, io_ends_ns = 150000000, ship_ends_ns = 50000000;
@@ -42,6 +48,10 @@ static int check_options(const fb_options *o, struct fb_error *e)
         return refuse(e, "global_batch_size must be at most 16777216", "");
     if (o->threads < 0 || o->threads > 1024)
         return refuse(e, "threads must be from 0 (automatic) to 1024", "");
+    if (o->shuffle < 0 || o->shuffle > 2)
+        return refuse(e, "shuffle must be 0, 1 or 2 (by windows)", "");
+    if (o->shuffle == 2 && (o->weights || o->is_balanced))
+        return refuse(e, "weights draw from everything, not from a window", "use shuffle=True with weights=");
     if (o->layout < FB_NCHW || o->layout > FB_CHANNELS_LAST)
         return refuse(e, "layout is none of NCHW, NHWC, channels_last", "");
     if (o->takes_order && (o->shuffle || o->weights || o->is_balanced))
@@ -112,7 +122,7 @@ static enum order_kind order_kind_of(const fb_options *o)
 {
     if (o->takes_order)
         return ORDER_GIVEN;
-    return o->weights || o->is_balanced ? ORDER_WEIGHTED : o->shuffle ? ORDER_SHUFFLED : ORDER_PLAIN;
+    return o->weights || o->is_balanced ? ORDER_WEIGHTED : o->shuffle == 2 ? ORDER_WINDOW : o->shuffle ? ORDER_SHUFFLED : ORDER_PLAIN;
 }
 
 /* Rows are known by the names and lengths of their files. */
@@ -158,6 +168,29 @@ static int open_labels(struct feed *f, const fb_options *o, struct fb_error *e)
     return rc;
 }
 
+void feed_order(const struct feed *f, uint64_t epoch, struct order *o)
+{
+    order_init(o, f->subset.count, f->seed, epoch, f->is_shuffled, f->weights);
+    if (f->window_block)
+        order_use_window(o, f->window_block, f->window_blocks);
+}
+
+/* By the data alone, so that a state means the same on every machine. Blocks are what is read or unfiltered together. */
+static void choose_window(struct feed *f, uint64_t window)
+{
+    const struct arrays *a = f->arrays;
+    bool is_rows = a && a->unit == ARRAYS_ROWS;
+    uint64_t row_bytes = 1;
+    for (int i = 0; is_rows && i < a->count; i++)
+        row_bytes += a->want[i].row_bytes;
+    f->window_block = is_rows ? a->is_chunked ? a->chunk_rows : BLOCK_BYTES / row_bytes + 1 : BLOCK_FILES;
+    uint64_t samples = window ? window : is_rows ? WINDOW_BYTES / row_bytes : WINDOW_FILES;
+    f->window_blocks = (samples + f->window_block - 1) / f->window_block;
+    f->window_blocks = f->window_blocks < LEAST_BLOCKS && !window ? LEAST_BLOCKS : f->window_blocks;
+    f->origin.block = f->window_block;
+    f->origin.window = f->window_blocks;
+}
+
 static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     struct subset_request r = {
@@ -178,6 +211,8 @@ static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *
         FB_TRY(origin_find(&f->origin, f->dataset.catalog, &f->subset, order_kind_of(o), e));
     }
     FB_TRY(open_labels(f, o, e));
+    if (f->origin.order == ORDER_WINDOW)
+        choose_window(f, o->window);
     if (o->is_balanced)
         return balance_weights(f, e);
     if (o->weights)

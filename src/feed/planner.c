@@ -233,7 +233,7 @@ static bool issue(struct plan_state *p)
 static const struct order *order_of(struct plan_state *p, uint64_t epoch)
 {
     if (!p->has_order || p->order_epoch != epoch) {
-        order_init(&p->order, p->f->subset.count, p->f->seed, epoch, p->f->is_shuffled, p->f->weights);
+        feed_order(p->f, epoch, &p->order);
         p->order_epoch = epoch;
         p->has_order = true;
     }
@@ -353,7 +353,7 @@ static void collect_redo(struct plan_state *p)
         f->redo = l->next;
         if (l->needs_aim) {
             struct order o;
-            order_init(&o, f->subset.count, f->seed, l->slot->epoch, f->is_shuffled, f->weights);
+            feed_order(f, l->slot->epoch, &o);
             uint64_t stand_in = order_redraw(&o, l->position, l->attempt);
             while (l->slot->room && !fits(f, l, stand_in) && l->attempt < MOST_STAND_INS)
                 stand_in = order_redraw(&o, l->position, ++l->attempt);

@@ -58,7 +58,7 @@ static void aim(struct group *g)
     if (!l->needs_aim)
         return;
     struct order o;
-    order_init(&o, f->subset.count, f->seed, l->slot->epoch, f->is_shuffled, f->weights);
+    feed_order(f, l->slot->epoch, &o);
     for (uint32_t i = 0; i < l->count; i++) {
         struct slot_place *p = at(l, i);
         p->selected = order_at(&o, p->position);
@@ -270,33 +270,15 @@ static int take_from_chunks(struct group *g, int field, struct fb_error *e)
 static int list_row(struct group *g, int field, uint32_t i, const struct array_object *o, uint64_t row, struct fb_error *e)
 {
     const struct array_layout *l = o->layout[field];
-    uint64_t bytes = array_row_bytes(l);
-    bool is_copy = array_conversion_is_copy(&o->conversion[field]);
-    uint8_t *to = is_copy ? slot_at(g->l->slot, field, place_of(g->l, i)) : NULL;
-    size_t stage_at = g->at[field] + i * bytes;
-    if (l->storage == ARRAY_CONTIGUOUS)
-        return gather_add(g->f, &g->gather, o->fd, l->offset + row * bytes, bytes, to, stage_at, e);
-    struct array_runs runs;
-    struct array_run run;
-    array_runs_start(&runs, l, row, 1);
-    while (array_runs_next(&runs, &run))
-        if (run.offset != ARRAY_NO_CHUNK)
-            FB_TRY(gather_add(g->f, &g->gather, o->fd, run.offset, run.length, to ? to + run.at : NULL, stage_at + run.at, e));
-    return 0;
-}
-
-/* Rows that were never written have the fill value. */
-static void fill_missing(struct group *g, int field, const struct array_layout *l, uint64_t row, uint8_t *stored)
-{
-    (void)g, (void)field;
-    struct array_runs runs;
-    struct array_run run;
-    if (l->storage == ARRAY_CONTIGUOUS)
-        return;
-    array_runs_start(&runs, l, row, 1);
-    while (array_runs_next(&runs, &run))
-        if (run.offset == ARRAY_NO_CHUNK)
-            array_fill(l, stored + run.at, run.length);
+    uint64_t bytes = o->stored_bytes[field], offset = l->offset + row * bytes;
+    uint8_t *to = o->is_copied[field] ? slot_at(g->l->slot, field, place_of(g->l, i)) : NULL;
+    if (l->storage == ARRAY_CHUNKED) { /* of whole rows, or it would not be straight */
+        const struct array_chunk *c = &l->chunk[row / l->chunk_shape[0]];
+        if (c->offset == ARRAY_NO_CHUNK)
+            return 0;
+        offset = c->offset + row % l->chunk_shape[0] * bytes;
+    }
+    return gather_add(g->f, &g->gather, o->fd, offset, bytes, to, g->at[field] + i * bytes, e);
 }
 
 static void take_straight(struct group *g, int field)
@@ -306,12 +288,14 @@ static void take_straight(struct group *g, int field)
         const struct array_object *o = arrays_object_of(a, at(g->l, i)->sample);
         const struct array_layout *l = o->layout[field];
         const struct array_conversion *c = &o->conversion[field];
-        bool is_copy = array_conversion_is_copy(c);
-        if (is_copy && l->storage == ARRAY_CONTIGUOUS)
+        bool is_copy = o->is_copied[field];
+        if (is_copy && !o->has_gaps[field])
             continue;
         void *to = slot_at(g->l->slot, field, place_of(g->l, i));
-        uint8_t *stored = is_copy ? to : g->stage + g->at[field] + i * array_row_bytes(l);
-        fill_missing(g, field, l, at(g->l, i)->sample - o->first, stored);
+        uint8_t *stored = is_copy ? to : g->stage + g->at[field] + i * o->stored_bytes[field];
+        uint64_t row = at(g->l, i)->sample - o->first;
+        if (o->has_gaps[field] && l->chunk[row / l->chunk_shape[0]].offset == ARRAY_NO_CHUNK)
+            array_fill(l, stored, o->stored_bytes[field]); /* it was never written */
         if (!is_copy)
             array_convert(c, stored, to, a->want[field].row_bytes / c->to_bytes);
     }
@@ -455,7 +439,7 @@ static int read_or_replace(struct group *g, uint32_t i, struct fb_error *e)
     struct load *l = g->l;
     struct slot_place *p = at(l, i);
     struct order o;
-    order_init(&o, f->subset.count, f->seed, l->slot->epoch, f->is_shuffled, f->weights);
+    feed_order(f, l->slot->epoch, &o);
     for (uint32_t attempt = 1;; attempt++) {
         error_clear(e);
         int rc = read_one(g, i, e);

@@ -63,7 +63,7 @@ static struct order order_of(struct source_cache *x, uint64_t epoch)
     pthread_mutex_lock(&x->lock);
     int i = (int)(epoch % 2);
     if (x->epoch[i] != epoch + 1) {
-        order_init(&x->order[i], f->subset.count, f->seed, epoch, f->is_shuffled, NULL);
+        feed_order(f, epoch, &x->order[i]);
         x->epoch[i] = epoch + 1;
     }
     struct order o = x->order[i];
@@ -103,7 +103,7 @@ static uint64_t at(void *ctx, const struct cache_reader *r, uint64_t epoch, uint
 
 static bool is_store(const struct feed *f)
 {
-    return f->dataset.root && strstr(f->dataset.root, "://");
+    return f->dataset.io != NULL;
 }
 
 /* Nothing is ever written to a source. The folder may not exist yet: then the one above counts. */

@@ -19,14 +19,24 @@ struct alias_table; /* for weights; see alias.h */
 
 enum { ORDER_ROUNDS = 10 };
 
+/* What a Feistel network permutes: 0..count-1, inside pairs (high, low). */
+struct order_domain {
+    uint64_t count;
+    int low_bits;        /* bits of the lower part */
+    uint64_t high_count; /* values of the upper part */
+};
+
 struct order {
     uint64_t count;
     uint64_t seed, epoch;
     bool is_shuffled;
     const struct alias_table *weights; /* NULL: every sample once; not owned */
-    int low_bits;                      /* Feistel: bits of the lower part */
-    uint64_t high_count;               /* values of the upper part */
+    struct order_domain all;
     uint64_t round_key[ORDER_ROUNDS];
+
+    /* by windows: see window.h; block 0: not */
+    uint64_t block, window;            /* samples of a block; blocks of a window */
+    struct order_domain blocks, full_window, last_window;
 };
 
 void order_init(struct order *o, uint64_t count, uint64_t seed, uint64_t epoch, bool is_shuffled, const struct alias_table *weights);

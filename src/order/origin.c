@@ -7,7 +7,7 @@
 
 enum { ALL_UP_TO = 4096, PROBES = 256 };
 
-static const char *const kinds[ORDER_KINDS] = {"plain", "shuffled", "weighted", "given"};
+static const char *const kinds[ORDER_KINDS] = {"plain", "shuffled", "weighted", "given", "window"};
 
 const char *order_kind_name(enum order_kind k)
 {

@@ -10,18 +10,19 @@
 
 #include "order/subset.h"
 
-enum order_kind { ORDER_PLAIN, ORDER_SHUFFLED, ORDER_WEIGHTED, ORDER_GIVEN, ORDER_KINDS };
+enum order_kind { ORDER_PLAIN, ORDER_SHUFFLED, ORDER_WEIGHTED, ORDER_GIVEN, ORDER_WINDOW, ORDER_KINDS };
 
 struct origin {
     uint64_t fingerprint, samples;            /* of the selection */
     uint64_t data_fingerprint, data_samples;  /* of what it was selected from */
     uint64_t keys, labels;                    /* digests of the probed names; of the probed names and labels */
     enum order_kind order;
+    uint64_t block, window;                   /* ORDER_WINDOW: as in order.h */
 };
 
 /* FB_E_DATA: the catalog is damaged; FB_E_NOMEM. */
 int origin_find(struct origin *o, const struct catalog *c, const struct subset *s, enum order_kind order, struct fb_error *e);
-/* "plain", "shuffled", "weighted", "given" */
+/* "plain", "shuffled", "weighted", "given", "window" */
 const char *order_kind_name(enum order_kind k);
 /* ORDER_KINDS: there is none of that name. */
 enum order_kind order_kind_named(const char *name);

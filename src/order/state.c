@@ -14,7 +14,7 @@ enum { VERSION = 2, VERSION_WITHOUT_ORIGIN = 1, MAX_TEXT = 4096 };
 
 /* ---- writing ---- */
 
-/* Written for every batch: no memory of its own. The largest state has 660 bytes. */
+/* Written for every batch: no memory of its own. The largest state has 720 bytes. */
 struct line {
     char text[STATE_MOST_BYTES];
     size_t length;
@@ -49,6 +49,8 @@ static void put_body(struct line *l, const struct state *s)
     put(l, ",\"fingerprint\":\"%016" PRIx64 "\",\"samples\":%" PRIu64 ",\"data\":\"%016" PRIx64 "\",\"data_samples\":%" PRIu64, o->fingerprint,
         o->samples, o->data_fingerprint, o->data_samples);
     put(l, ",\"keys\":\"%016" PRIx64 "\",\"labels\":\"%016" PRIx64 "\",\"order\":\"%s\"", o->keys, o->labels, order_kind_name(o->order));
+    if (o->order == ORDER_WINDOW)
+        put(l, ",\"window\":[%" PRIu64 ",%" PRIu64 "]", o->block, o->window);
     put_skips(l, &s->skips);
 }
 
@@ -140,7 +142,16 @@ static int read_order(const json_t *root, enum order_kind *out, struct fb_error 
     if (!v)
         return refuse(e, "order", "is missing");
     *out = is_text(v) ? order_kind_named(json_string_value(v)) : ORDER_KINDS;
-    return *out == ORDER_KINDS ? refuse(e, "order", "is none of plain, shuffled, weighted, given") : 0;
+    return *out == ORDER_KINDS ? refuse(e, "order", "is none of plain, shuffled, weighted, given, window") : 0;
+}
+
+static int read_window(const json_t *root, struct origin *o, struct fb_error *e)
+{
+    const json_t *pair = json_object_get(root, "window");
+    if (!json_is_array(pair) || json_array_size(pair) != 2)
+        return refuse(e, "window", "is not a pair of numbers");
+    FB_TRY(take_number(json_array_get(pair, 0), "window", &o->block, e));
+    return take_number(json_array_get(pair, 1), "window", &o->window, e);
 }
 
 static int read_skips(const json_t *root, struct skips *s, struct fb_error *e)
@@ -170,6 +181,8 @@ static int read_origin(struct state *s, const json_t *root, struct fb_error *e)
     FB_TRY(read_digest(root, "keys", &o->keys, e));
     FB_TRY(read_digest(root, "labels", &o->labels, e));
     FB_TRY(read_order(root, &o->order, e));
+    if (o->order == ORDER_WINDOW)
+        FB_TRY(read_window(root, o, e));
     return read_skips(root, &s->skips, e);
 }
 

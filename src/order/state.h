@@ -3,6 +3,7 @@
  *     {"version":2,"seed":7,"epoch":3,"position":25600,"fingerprint":"...","samples":1200,"data":"...","data_samples":4800,"keys":"...",
  *      "labels":"...","order":"shuffled","skip":[[512,1024]],"check":"..."}
  *
+ * With "order":"window" there is "window":[64,16], too: samples of a block, blocks of a window.
  * Seed, epoch, position and skip say where; the rest says of what, so that a state that does not fit can say what differs. The check is
  * over the fields above as this library would write them: how the JSON is spaced and sorted does not matter, what it says does. Version 1
  * had the first five fields; it is still read.

@@ -16,7 +16,9 @@ uint32_t state_compare(const struct state *there, uint64_t version, const struct
         faults |= STATE_OTHER_SEED;
     if (there->origin.fingerprint != here->origin.fingerprint)
         faults |= STATE_OTHER_DATA;
-    if (version == KNOWS_ORIGIN && there->origin.order != here->origin.order)
+    const struct origin *a = &there->origin, *b = &here->origin;
+    bool is_other_window = a->order == ORDER_WINDOW && (a->block != b->block || a->window != b->window);
+    if (version == KNOWS_ORIGIN && (a->order != b->order || is_other_window))
         faults |= STATE_OTHER_ORDER;
     bool is_open_ended = here->origin.order == ORDER_GIVEN; /* how long such an epoch is nobody knows beforehand */
     if (!is_open_ended && (there->position > here->origin.samples || !skips_are_sound(&there->skips, here->origin.samples)))
@@ -70,6 +72,9 @@ static void tell(uint32_t faults, const struct state *there, uint64_t version, c
         begin_clause(t);
         text_printf(t, "the state's order is %s, this loader's is %s", order_kind_name(there->origin.order),
                     order_kind_name(here->origin.order));
+        if (there->origin.order == ORDER_WINDOW && here->origin.order == ORDER_WINDOW)
+            text_printf(t, " of another size (%" PRIu64 " blocks of %" PRIu64 " samples there, %" PRIu64 " of %" PRIu64 " here)",
+                        there->origin.window, there->origin.block, here->origin.window, here->origin.block);
     }
     if (faults & STATE_OTHER_DATA) {
         begin_clause(t);
