@@ -217,7 +217,7 @@ static int undo_stream(struct chain *c, int i, int kind, struct fb_error *e)
     struct step s = {.u = c->u, .filter = f, .in = c->data, .n = c->n, .room = room, .out = room_for(c, i, room, e)};
     if (!s.out)
         return e ? e->code : FB_E_NOMEM;
-    if (!kinds[kind].undo(&s) || (want != SIZE_MAX && s.made != room))
+    if (!kinds[kind].undo(&s) || s.made < drop || (want != SIZE_MAX && s.made != room))
         return damaged(c->a, e, kinds[kind].name, "stream is broken or gives another size");
     c->data = s.out + drop;
     c->n = s.made - drop;

@@ -246,7 +246,7 @@ static void take_text(struct source *s, char *out, size_t size)
 static void give_chunk(struct source *s, const struct array_chunk *c)
 {
     if (s->chunk)
-        *s->chunk++ = *c;
+        *s->chunk++ = c->offset == ARRAY_NO_CHUNK ? (struct array_chunk){.offset = ARRAY_NO_CHUNK} : *c;
 }
 
 static void take_even(struct source *s, uint64_t n, struct array_chunk *c)

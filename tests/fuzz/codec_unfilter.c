@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const uint32_t ids[] = {ARRAY_DEFLATE, ARRAY_RAW_DEFLATE, ARRAY_SHUFFLE, ARRAY_FLETCHER32, ARRAY_LZF, ARRAY_LZ4, ARRAY_ZSTD};
+static const uint32_t ids[] = {ARRAY_DEFLATE, ARRAY_RAW_DEFLATE, ARRAY_SHUFFLE, ARRAY_FLETCHER32, ARRAY_LZF, ARRAY_LZ4, ARRAY_ZSTD, ARRAY_CRC32};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -16,9 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     a.filter_count = data[0] % 5;
     for (int i = 0; i < a.filter_count; i++) {
-        a.filter[i].id = ids[data[1 + i] % 7];
+        a.filter[i].id = ids[data[1 + i] % 8];
         if (a.filter[i].id == ARRAY_SHUFFLE || a.filter[i].id == ARRAY_RAW_DEFLATE)
-            a.filter[i].param = 1 + data[1 + i] / 7;
+            a.filter[i].param = 1 + data[1 + i] / 8;
     }
     a.shape[0] = a.chunk_shape[0] = (uint64_t)data[6] << 8 | data[7];
     uint8_t *out = malloc(a.shape[0] + 1);
