@@ -13,16 +13,20 @@ struct bench_options {
     int64_t batch_size, epochs, threads, seed;
     double step_ms;
     uint64_t memory, cache_limit, cache_ram;
-    int on_error;
-    bool cold, probe, json;
+    int on_error, sample, collate, order;
+    const char *fields;
+    bool preload, cold, probe, json;
 };
 
 static const char *const on_error_names[] = {"raise", "skip", NULL};
+static const char *const sample_names[] = {"auto", "row", "file", NULL};
+static const char *const collate_names[] = {"none", "pad", "ragged", NULL};
+static const char *const order_names[] = {"plain", "shuffled", "window", NULL};
 static const double launch_share = 0.05;
 
 #define AT(field) offsetof(struct bench_options, field)
 static const struct option options[] = {
-    {"transform", OPTION_STRING, AT(transform), .metavar = "T", .help = "rrc224 (default), eval224, none, or a spec as in docs/transforms.md"},
+    {"transform", OPTION_STRING, AT(transform), .metavar = "T", .help = "rrc224 (default for images), eval224, none, or a spec as in docs/transforms.md"},
     {"batch-size", OPTION_INT, AT(batch_size), 1, 1 << 24, .metavar = "N", .help = "samples per batch (default 64)"},
     {"dtype", OPTION_STRING, AT(dtype), .metavar = "T", .help = "uint8, float16, bfloat16 or float32 (default; normalised)"},
     {"step-ms", OPTION_DOUBLE, AT(step_ms), 0, 3600000, .metavar = "T", .help = "emulate an accelerator whose step takes T ms"},
@@ -30,6 +34,11 @@ static const struct option options[] = {
     {"threads", OPTION_INT, AT(threads), 0, 1024, .metavar = "N", .help = "CPU workers (default: cores, less one when there are more than two)"},
     {"memory", OPTION_SIZE, AT(memory), .metavar = "SIZE", .help = "budget of the whole process, e.g. 64MiB (default: a quarter of what is free)"},
     {"seed", OPTION_INT, AT(seed), 0, 9e18, .metavar = "N", .help = "of the order and the random crops (default 0)"},
+    {"order", OPTION_CHOICE, AT(order), .choices = order_names, .metavar = "O", .help = "shuffled (default), window or plain"},
+    {"sample", OPTION_CHOICE, AT(sample), .choices = sample_names, .metavar = "S", .help = "arrays: a sample is a row or a file (default: auto)"},
+    {"fields", OPTION_STRING, AT(fields), .metavar = "A,B", .help = "arrays: which of them, separated by commas (default: all)"},
+    {"collate", OPTION_CHOICE, AT(collate), .choices = collate_names, .metavar = "C", .help = "arrays and sound of different lengths: pad or ragged"},
+    {"preload", OPTION_FLAG, AT(preload), .help = "arrays: read all rows into memory first"},
     {"on-error", OPTION_CHOICE, AT(on_error), .choices = on_error_names, .metavar = "P", .help = "raise (default) or skip bad samples"},
     {"cold", OPTION_FLAG, AT(cold), .help = "drop the files from the page cache first"},
     {"probe", OPTION_FLAG, AT(probe), .help = "also report how late a thread wakes every 1 ms (p99)"},
@@ -69,7 +78,7 @@ static int check_device(const char *device, struct fb_error *e)
     return FB_E_USAGE;
 }
 
-static int fill_request(const struct bench_options *c, const char *source, const char *transforms, struct bench_request *r,
+static int fill_request(const struct bench_options *c, const char *source, const char *transforms, char *fields, struct bench_request *r,
                         struct fb_error *e)
 {
     fb_options *o = &r->options;
@@ -78,7 +87,13 @@ static int fill_request(const struct bench_options *c, const char *source, const
     o->source = source;
     o->transforms = transforms;
     o->batch_size = (uint64_t)c->batch_size;
-    o->shuffle = 1;
+    o->shuffle = c->order;
+    o->sample = c->sample;
+    o->collate = c->collate;
+    o->preload = c->preload;
+    for (char *comma = fields; (comma = strchr(comma, ',')) != NULL;)
+        *comma = '\n';
+    o->fields = fields[0] ? fields : NULL;
     o->seed = (uint64_t)c->seed;
     o->threads = (int)c->threads;
     o->memory = c->memory;
@@ -224,16 +239,19 @@ static void print_table(const struct bench_request *q, const struct bench_result
 
 static int run(int argc, char **argv, uint64_t started_ns)
 {
-    struct bench_options c = {.transform = "rrc224", .dtype = "float32", .batch_size = 64, .epochs = 1};
+    struct bench_options c = {.transform = NULL, .dtype = NULL, .batch_size = 64, .epochs = 1, .order = 1};
     const char *source[1];
     int rc = cli_parse(&verb_bench, argc, argv, &c, source, 1);
     if (rc < 0)
         return -1 - rc;
-    char transforms[1024];
-    struct bench_request q = {.started_ns = started_ns};
+    char transforms[1024], fields[1024];
+    struct bench_request q = {.started_ns = started_ns, .has_own_choice = !c.transform};
+    c.transform = c.transform ? c.transform : "rrc224";
+    c.dtype = c.dtype ? c.dtype : "float32";
+    snprintf(fields, sizeof(fields), "%s", c.fields ? c.fields : "");
     struct bench_result r;
     struct fb_error e = {0};
-    rc = fill_request(&c, source[0], expand_transform(&c, transforms, sizeof(transforms)), &q, &e);
+    rc = fill_request(&c, source[0], expand_transform(&c, transforms, sizeof(transforms)), fields, &q, &e);
     if (rc == 0)
         rc = bench_run(&q, &r, &e);
     if (rc < 0)
@@ -255,6 +273,8 @@ const struct verb verb_bench = {
     .summary = "measure how fast a data set can be fed, or how busy an accelerator would be",
     .examples = "  fullbore bench photos/                              as fast as it goes\n"
                 "  fullbore bench photos/ --step-ms 100 --epochs 3     would an accelerator with 100 ms steps wait?\n"
+                "  fullbore bench train.h5 --batch-size 8192           rows of arrays\n"
+                "  fullbore bench slides/ --sample file --collate pad  bags\n"
                 "  fullbore bench photos/ --cold --json                from storage, for machines\n"
                 "  fullbore bench photos/ --dtype uint8 --memory 64MiB in little memory\n"
                 "  fullbore bench photos/ --step-ms 100 --device emulated:12GB/s,20us   with the copy to a device\n",

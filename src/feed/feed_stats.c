@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "feed/arrays.h"
 #include "feed/crew.h"
 #include "feed/source_cache.h"
 
@@ -132,6 +133,18 @@ static void put_progress(struct text *t, struct feed *f)
     text_printf(t, ",\"given_away_batches\":%llu,\"changed_files\":%llu", (unsigned long long)given, (unsigned long long)get(&f->changed));
 }
 
+/* Of arrays: chunks that were unfiltered and kept. */
+static void put_chunks(struct text *t, struct feed *f)
+{
+    if (!f->arrays || !f->arrays->is_chunked)
+        return;
+    struct chunk_cache *c = &f->arrays->cache;
+    pthread_mutex_lock(&c->lock);
+    text_printf(t, ",\"chunks\":{\"bytes\":%llu,\"limit\":%llu,\"hits\":%llu,\"unfiltered\":%llu,\"evictions\":%llu}", (unsigned long long)c->bytes,
+                (unsigned long long)c->limit, (unsigned long long)c->hits, (unsigned long long)c->misses, (unsigned long long)c->evictions);
+    pthread_mutex_unlock(&c->lock);
+}
+
 int feed_stats_json(struct feed *f, char *out, size_t out_size)
 {
     struct text t = {.limit = MOST_TEXT};
@@ -142,6 +155,7 @@ int feed_stats_json(struct feed *f, char *out, size_t out_size)
     source_cache_stats(f, &t);
     put_stages(&t, f);
     put_decoded(&t, f);
+    put_chunks(&t, f);
     put_maps(&t, f);
     ship_stats(f, &t);
     text_printf(&t, ",\"loop\":");

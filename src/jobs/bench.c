@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "dataset/dataset.h"
 #include "jobs/evict.h"
 #include "jobs/probe.h"
 
@@ -170,10 +171,30 @@ static int run_epochs(struct bench *b, struct bench_result *out, struct fb_error
     return 0;
 }
 
+/* Sound and arrays have no images to crop. */
+static int suit_data(const struct bench_request *r, fb_options *o, struct fb_error *e)
+{
+    *o = r->options;
+    if (!r->has_own_choice)
+        return 0;
+    struct dataset_request q = {.source = o->source, .catalog_dir = o->catalog_dir, .progress = o->progress, .interrupted = o->interrupted,
+                                .ctx = o->ctx, .log = {o->log, o->ctx}};
+    struct dataset d;
+    FB_TRY(dataset_open(&d, &q, e));
+    if (d.family != FAMILY_IMAGE) {
+        o->transforms = NULL;
+        o->dtype = 0;
+    }
+    dataset_close(&d);
+    return 0;
+}
+
 static int measure(struct bench *b, struct bench_result *out, struct fb_error *e)
 {
     struct probe *probe = NULL;
-    FB_TRY(fb_open(&b->r->options, &b->loader, e));
+    fb_options o;
+    FB_TRY(suit_data(b->r, &o, e));
+    FB_TRY(fb_open(&o, &b->loader, e));
     int rc = b->r->has_probe ? probe_start(&probe, e) : 0;
     if (rc == 0)
         rc = run_epochs(b, out, e);

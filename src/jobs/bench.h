@@ -18,6 +18,7 @@ struct bench_request {
     double launch_share;      /* of the step that the consumer's thread is busy (kernel launches) */
     int64_t epochs;
     bool is_cold;             /* evict the files from the page cache first */
+    bool has_own_choice;      /* nobody said what transforms to use: those in `options` are for images, other data is taken as it is */
     bool has_probe;           /* measure how late a thread wakes that wants to wake every millisecond */
     uint64_t started_ns;      /* when the program started: for the time to the first batch */
 };
