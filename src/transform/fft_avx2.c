@@ -1,0 +1,2 @@
+#define FFT_NAME(x) x##_avx2
+#include "transform/fft_body.h"
