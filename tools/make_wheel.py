@@ -14,13 +14,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 TRIAL = """
-import pathlib, fullbore
+import pathlib, subprocess, fullbore
 png = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
                     "0000000c49444154789c63f87f800100048101c077d9031d0000000049454e44ae426082")
 pixels = fullbore.ops.decode_image(png)
 assert pixels.tolist() == [[[255, 192, 0]]], pixels
 assert "site-packages" in fullbore.__file__, fullbore.__file__
 assert (pathlib.Path(fullbore.__file__).parent / "py.typed").exists()
+subprocess.run([pathlib.Path(fullbore.__file__).parent / "fullbore-hdf5", "--version"], check=True, stderr=subprocess.DEVNULL)
 print("import fullbore: version", fullbore.__version__)
 """
 
