@@ -11,7 +11,7 @@ struct doctor_options {
     const char *transform, *dtype;
     int64_t batch_size, epochs, threads, samples;
     double step_ms;
-    bool json;
+    bool prove, json;
 };
 
 #define AT(field) offsetof(struct doctor_options, field)
@@ -23,6 +23,7 @@ static const struct option options[] = {
     {"epochs", OPTION_INT, AT(epochs), 1, 1 << 20, .metavar = "N", .help = "epochs of the whole run (default 1)"},
     {"threads", OPTION_INT, AT(threads), 0, 1024, .metavar = "N", .help = "CPU workers (default: as the loader chooses)"},
     {"samples", OPTION_INT, AT(samples), 1, 1 << 30, .metavar = "N", .help = "samples to measure with (default 1000)"},
+    {"prove", OPTION_FLAG, AT(prove), .help = "try the remedies on a sample and put what was measured beside what was predicted"},
     {"json", OPTION_FLAG, AT(json), .help = "one JSON object on stdout"},
     {0},
 };
@@ -39,6 +40,19 @@ static void put_text(struct text *t, const char *name, const char *value)
     text_json_string(t, value);
 }
 
+static void put_storage(struct text *t, const struct storage_probe *p)
+{
+    text_printf(t, ",\"storage_reads\":[");
+    for (int i = 0; i < p->points; i++) {
+        const struct storage_point *x = &p->point[i];
+        text_printf(t, "%s{\"depth\":%d", i ? "," : "", x->depth);
+        put(t, "reads_per_second", x->reads_per_s), put(t, "bytes_per_second", x->bytes_per_s), put(t, "latency_seconds", x->latency_s);
+        text_printf(t, "}");
+    }
+    text_printf(t, "]");
+    put(t, "storage_read_bytes", p->read_bytes), put(t, "open_seconds", p->open_s);
+}
+
 static void print_json(const struct doctor_result *r)
 {
     struct text t = {.limit = 1 << 20};
@@ -47,9 +61,13 @@ static void print_json(const struct doctor_result *r)
                 (unsigned long long)r->data.bytes, (unsigned long long)r->measured);
     put(&t, "cores", m->cores), put(&t, "threads", m->threads), put(&t, "memory_available_bytes", m->memory_available_bytes);
     put(&t, "shm_free_bytes", m->shm_free_bytes), put(&t, "open_files_limit", m->files_limit);
+    put(&t, "processes_limit", m->processes_limit), put(&t, "locked_memory_limit_bytes", m->locked_bytes_limit);
+    put(&t, "memory_copy_bytes_per_second", m->copy_bytes_per_s);
+    put_storage(&t, &r->storage);
     put_text(&t, "storage", m->kind), put_text(&t, "mount", m->mount), put_text(&t, "accelerator", m->gpu), put_text(&t, "io", r->io);
     put(&t, "cold_samples_per_second", r->cold_rate), put(&t, "warm_samples_per_second", r->warm_rate);
     put(&t, "decode_seconds", r->decode_s), put(&t, "transform_seconds", r->transform_s), put(&t, "first_cpu_seconds", r->first_cpu_s);
+    put(&t, "other_programs_cores", r->others_cores), put(&t, "known_cpu_seconds", r->known_cpu_s);
     put(&t, "read_seconds", r->read_s), put(&t, "wanted_samples_per_second", r->wanted_rate);
     text_printf(&t, ",\"bottleneck\":\"%s\",\"table\":[", r->storage_limits ? "storage" : "cpu");
     for (int i = 0; i < r->rows; i++) {
@@ -60,6 +78,8 @@ static void print_json(const struct doctor_result *r)
         put(&t, "batch_seconds", w->batch_seconds), put(&t, "epoch_seconds", w->epoch_seconds);
         put(&t, "run_seconds", w->run_seconds);
         put(&t, "accelerator_utilization_ratio", w->accelerator_ratio), put(&t, "ram_bytes", w->ram_bytes);
+        put(&t, "disk_bytes", w->disk_bytes), put_text(&t, "command", w->command);
+        put(&t, "proved_first_epoch_samples_per_second", w->proved_first), put(&t, "proved_later_samples_per_second", w->proved_later);
         text_printf(&t, "}");
     }
     text_printf(&t, "]}");
@@ -67,20 +87,60 @@ static void print_json(const struct doctor_result *r)
     text_free(&t);
 }
 
+static void print_limit(const char *name, double value)
+{
+    if (isfinite(value))
+        printf("%.0f %s", value, name);
+    else
+        printf("%s without limit", name);
+}
+
+static void print_limits(const struct doctor_machine *m)
+{
+    char locked[32];
+    printf("%-12s ", "limits");
+    print_limit("open files", m->files_limit);
+    printf(", ");
+    print_limit("processes", m->processes_limit);
+    printf(", %s of locked memory\n",
+           isfinite(m->locked_bytes_limit) ? text_size((uint64_t)m->locked_bytes_limit, locked, sizeof(locked)) : "any amount");
+}
+
+static void print_storage(const struct storage_probe *p)
+{
+    if (!p->points)
+        return;
+    printf("%-12s reads of %.0f KB", "storage", p->read_bytes / 1e3);
+    for (int i = 0; i < p->points; i++)
+        printf("%s %d at a time %.0f/s (%.0f MB/s, %.2f ms)", i ? "," : ":", p->point[i].depth, p->point[i].reads_per_s,
+               p->point[i].bytes_per_s / 1e6, 1e3 * p->point[i].latency_s);
+    printf("%s; an open %.3f ms\n", p->is_direct ? "" : " (through the page cache)", 1e3 * p->open_s);
+}
+
 static void print_facts(const struct doctor_result *r)
 {
     const struct doctor_machine *m = &r->machine;
     char bytes[32], memory[32], shm[32], mount[300];
-    printf("%-12s %d cores, %d workers, %s of memory free, %s in /dev/shm, %.0f open files, reads by %s\n", "machine", m->cores, m->threads,
-           text_size((uint64_t)m->memory_available_bytes, memory, sizeof(memory)), text_size((uint64_t)m->shm_free_bytes, shm, sizeof(shm)),
-           m->files_limit, r->io);
+    printf("%-12s %d cores, %d workers, %s of memory free (copies %.1f GB/s), %s in /dev/shm, reads by %s\n", "machine", m->cores, m->threads,
+           text_size((uint64_t)m->memory_available_bytes, memory, sizeof(memory)), m->copy_bytes_per_s / 1e9,
+           text_size((uint64_t)m->shm_free_bytes, shm, sizeof(shm)), r->io);
+    print_limits(m);
     printf("%-12s %s\n", "accelerator", m->gpu);
-    printf("%-12s %llu samples, %s, on %s at %s\n", "data", (unsigned long long)r->data.samples,
+    printf("%-12s %llu samples, %s, on %s at %s", "data", (unsigned long long)r->data.samples,
            text_size(r->data.bytes, bytes, sizeof(bytes)), m->kind, text_escape(m->mount, mount, sizeof(mount)));
+    for (int i = 0; i < r->data.format_count; i++)
+        printf("%s%s %.0f %%", i ? ", " : "; ", r->data.format[i].name, 100.0 * (double)r->data.format[i].files / (double)r->data.looked);
+    if (r->data.width_median)
+        printf("; %u x %u", r->data.width_median, r->data.height_median);
+    printf("\n");
+    print_storage(&r->storage);
     printf("%-12s %llu samples: a read takes %.3f ms with many in flight; "
-           "%.3f ms of CPU at first, %.3f ms later (decode %.3f, transform %.3f)\n",
+           "%.3f ms of CPU at first, %.3f ms later; a worker's decode %.3f, transform %.3f ms\n",
            "measured", (unsigned long long)r->measured, 1e3 * r->read_s, 1e3 * r->first_cpu_s, 1e3 * r->known_cpu_s, 1e3 * r->decode_s,
            1e3 * r->transform_s);
+    if (r->others_cores > 0.3)
+        printf("%-12s other programs used %.1f cores meanwhile; without them it would be faster, and the figures below steadier\n", "",
+               r->others_cores);
     if (isnan(r->cold_rate))
         printf("%-12s storage was not measured: the files could not be dropped from memory\n", "");
     printf("%-12s %s\n", "bottleneck",
@@ -92,9 +152,33 @@ static void print_facts(const struct doctor_result *r)
 static void print_rate(double x)
 {
     if (isnan(x))
-        printf(" %10s", "n/a");
+        printf(" %8s", "n/a");
     else
-        printf(" %10.0f", x);
+        printf(" %8.0f", x);
+}
+
+static void print_room(double bytes)
+{
+    char size[32];
+    printf(" %9s", bytes > 0 ? text_size((uint64_t)bytes, size, sizeof(size)) : "-");
+}
+
+static double off_by(double predicted, double measured)
+{
+    return measured > 0 ? 100 * (predicted / measured - 1) : NAN;
+}
+
+static void print_proof(const struct doctor_result *r)
+{
+    printf("\n%-38s %8s %8s %7s %8s %8s %7s\n", "tried on a sample", "1st/s", "measured", "off", "later/s", "measured", "off");
+    for (int i = 0; i < r->rows; i++) {
+        const struct doctor_row *w = &r->row[i];
+        if (isnan(w->proved_later))
+            continue;
+        printf("%-38s", w->change);
+        print_rate(w->first_rate), print_rate(w->proved_first), printf(" %+5.0f %%", off_by(w->first_rate, w->proved_first));
+        print_rate(w->later_rate), print_rate(w->proved_later), printf(" %+5.0f %%\n", off_by(w->later_rate, w->proved_later));
+    }
 }
 
 static void print_table(const struct doctor_result *r)
@@ -103,15 +187,18 @@ static void print_table(const struct doctor_result *r)
     print_facts(r);
     if (has_step)
         printf("%-12s %.0f samples/s\n", "wanted", r->wanted_rate);
-    printf("\n%-42s %10s %10s %9s %9s %9s%s\n", "predicted", "1st/s", "later/s", "s/batch", "s/epoch", "run h", has_step ? "  busy" : "");
+    printf("\n%-38s %8s %8s %8s %8s %7s%s %9s %9s\n", "predicted", "1st/s", "later/s", "s/batch", "s/epoch", "run h",
+           has_step ? "   busy" : "", "disk", "RAM");
     for (int i = 0; i < r->rows; i++) {
         const struct doctor_row *w = &r->row[i];
-        printf("%-42s", w->change);
+        printf("%-38s", w->change);
         print_rate(w->first_rate);
         print_rate(w->later_rate);
-        printf(" %9.3f %9.1f %9.2f", w->batch_seconds, w->epoch_seconds, w->run_seconds / 3600);
+        printf(" %8.3f %8.1f %7.2f", w->batch_seconds, w->epoch_seconds, w->run_seconds / 3600);
         if (has_step)
             printf(" %4.0f %%", 100 * w->accelerator_ratio);
+        print_room(w->disk_bytes);
+        print_room(w->ram_bytes);
         printf("%s%s\n", w->command[0] ? "   " : "", w->command);
     }
 }
@@ -132,6 +219,7 @@ static int fill(const struct doctor_options *c, const char *source, struct docto
     q->step_seconds = c->step_ms / 1e3;
     q->epochs = c->epochs;
     q->sample_limit = (uint64_t)c->samples;
+    q->proves = c->prove;
     return q->options.dtype ? 0 : error_set(e, FB_E_USAGE, "usage", "--dtype %s is not known", c->dtype);
 }
 
@@ -156,6 +244,8 @@ static int run(int argc, char **argv, uint64_t started_ns)
         print_json(&r);
     else
         print_table(&r);
+    if (!chosen.json && chosen.prove)
+        print_proof(&r);
     doctor_free(&r);
     return EXIT_DONE;
 }
@@ -165,7 +255,8 @@ const struct verb verb_doctor = {
     .usage = "DATA [--batch-size N] [--step-ms T] [--epochs N] [options]",
     .summary = "before training: what this machine can feed, what is in the way, what a change would bring",
     .examples = "  fullbore doctor photos/                                        rates, bottleneck, predictions\n"
-                "  fullbore doctor photos/ --step-ms 100 --batch-size 256         would the accelerator wait?\n",
+                "  fullbore doctor photos/ --step-ms 100 --batch-size 256         would the accelerator wait?\n"
+                "  fullbore doctor photos/ --prove                                try the remedies on a sample of it\n",
     .options = options,
     .run = run,
 };

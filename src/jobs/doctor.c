@@ -9,8 +9,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "host/gpu.h"
 #include "host/host.h"
+#include "host/machine_sample.h"
 #include "host/proc_mounts.h"
 #include "jobs/bench.h"
 #include "model/snapshot.h"
@@ -33,15 +35,25 @@ static void look_at_place(const char *path, struct doctor_machine *m)
     free(mounts);
 }
 
+static double limit_of(__rlimit_resource_t which)
+{
+    struct rlimit l;
+    if (getrlimit(which, &l) < 0)
+        return NAN;
+    return l.rlim_cur == RLIM_INFINITY ? INFINITY : (double)l.rlim_cur;
+}
+
 static void look_at_machine(struct doctor_machine *m)
 {
     struct statvfs shm;
-    struct rlimit files;
     struct gpu gpu;
     m->cores = host_cores();
     m->memory_available_bytes = (double)host_memory_available();
     m->shm_free_bytes = statvfs("/dev/shm", &shm) == 0 ? (double)shm.f_bavail * (double)shm.f_frsize : 0;
-    m->files_limit = getrlimit(RLIMIT_NOFILE, &files) == 0 ? (double)files.rlim_cur : NAN;
+    m->files_limit = limit_of(RLIMIT_NOFILE);
+    m->processes_limit = limit_of(RLIMIT_NPROC);
+    m->locked_bytes_limit = limit_of(RLIMIT_MEMLOCK);
+    m->copy_bytes_per_s = probe_memory();
     gpu_open(&gpu, NULL, "/sys");
     snprintf(m->gpu, sizeof(m->gpu), "%s", gpu.name[0] ? gpu.name : gpu.reason);
     gpu_close(&gpu);
@@ -49,7 +61,16 @@ static void look_at_machine(struct doctor_machine *m)
 
 /* ---- the measurement ---- */
 
-static double demand_of(const struct bench_result *b, const char *stage)
+double doctor_cpu(const struct bench_result *b, uint64_t batch_size)
+{
+    double first = (double)batch_size, delivered = (double)b->samples - first, decoded = delivered;
+    for (int i = 0; i < b->stage_count; i++)
+        if (strcmp(b->stage[i].name, "decode") == 0 && (double)b->stage[i].items > first)
+            decoded = (double)b->stage[i].items - first;
+    return decoded > 0 && delivered > 0 ? b->cpu_seconds_per_1000_samples / 1000 * delivered / decoded : 0;
+}
+
+double doctor_stage(const struct bench_result *b, const char *stage)
 {
     for (int i = 0; i < b->stage_count; i++)
         if (strcmp(b->stage[i].name, stage) == 0)
@@ -75,8 +96,8 @@ static int measure_cold(const struct doctor_request *q, struct doctor_result *r,
     r->cold_rate = r->evicted_share = NAN;
     bool can_evict = r->data.samples <= cold_most;
     FB_TRY(measure(q, &r->data, can_evict, &b, e));
-    r->first_cpu_s = demand_of(&b, "decode") + demand_of(&b, "transform");
-    r->read_s = demand_of(&b, "read");
+    r->first_cpu_s = doctor_cpu(&b, q->options.batch_size);
+    r->read_s = doctor_stage(&b, "read");
     r->evicted_share = can_evict ? b.evicted_share : NAN;
     if (can_evict && b.evicted_share > 0.5)
         r->cold_rate = b.samples_per_second;
@@ -89,14 +110,41 @@ static int measure_warm(const struct doctor_request *q, struct doctor_result *r,
     struct bench_result b;
     FB_TRY(measure(q, &r->data, false, &b, e));
     r->warm_rate = b.samples_per_second;
-    r->decode_s = demand_of(&b, "decode");
-    r->transform_s = demand_of(&b, "transform");
-    r->known_cpu_s = r->decode_s + r->transform_s;
+    r->decode_s = doctor_stage(&b, "decode");
+    r->transform_s = doctor_stage(&b, "transform");
+    r->known_cpu_s = doctor_cpu(&b, q->options.batch_size);
     r->machine.threads = b.threads;
     r->measured = b.samples;
     snprintf(r->io, sizeof(r->io), "%.15s", b.io);
     bench_free(&b);
     return 0;
+}
+
+/* Cores that others used between two looks: the machine's less our own. */
+static double others_cores(struct machine_sampler *m, uint64_t since_ns, uint64_t cpu_since_ns)
+{
+    struct snapshot s = {0};
+    double wall = (double)(clock_now_ns() - since_ns) / 1e9;
+    machine_take(m, 0, wall, &s);
+    double own = (double)(clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_since_ns) / 1e9 / wall;
+    return fmax(0, s.cpu_ratio * (double)sysconf(_SC_NPROCESSORS_ONLN) - own);
+}
+
+static int measure_both(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
+{
+    struct machine_sampler *machine = calloc(1, sizeof(*machine));
+    struct snapshot ignored = {0};
+    uint64_t since = clock_now_ns(), cpu = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+    if (!machine)
+        return error_set(e, FB_E_NOMEM, "doctor", "no memory");
+    machine_open(machine, "/proc", "/sys", "/sys/fs/cgroup", getpid());
+    machine_take(machine, 0, 0, &ignored);
+    int rc = measure_cold(q, r, e);
+    if (rc == 0)
+        rc = measure_warm(q, r, e);
+    r->others_cores = others_cores(machine, since, cpu);
+    free(machine);
+    return rc;
 }
 
 int doctor_run(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
@@ -105,13 +153,17 @@ int doctor_run(const struct doctor_request *q, struct doctor_result *r, struct f
     FB_TRY(info_of(&q->options, &r->data, e));
     look_at_machine(&r->machine);
     look_at_place(r->data.root, &r->machine);
-    int rc = measure_cold(q, r, e);
+    int rc = measure_both(q, r, e);
     if (rc == 0)
-        rc = measure_warm(q, r, e);
+        rc = probe_storage(&q->options, &r->storage, e);
+    if (rc == 0)
+        rc = doctor_try_smaller(q, r, e);
+    if (rc == 0)
+        doctor_predict(q, r);
+    if (rc == 0 && q->proves)
+        rc = doctor_prove(q, r, e);
     if (rc < 0)
         doctor_free(r);
-    else
-        doctor_predict(q, r);
     return rc;
 }
 

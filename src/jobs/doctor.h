@@ -1,7 +1,8 @@
 /* Before training: what this machine can feed from a data set, what is in the way, what each remedy buys.
  *
- * A part of the data set is fed twice, from storage and from memory; the stages' own clocks give the service demand per sample, and the
- * laws of operational analysis give the rest. Only remedies that exist in this version are listed.
+ * A part of the data set is fed twice, from storage and from memory; the stages' own clocks give the service demand per sample, short probes
+ * what the storage and memory under it can do, and the laws of operational analysis the rest. Only remedies that exist in this version are
+ * listed. A proof applies them to a sample and puts what was measured beside what was predicted.
  */
 #ifndef FB_JOBS_DOCTOR_H
 #define FB_JOBS_DOCTOR_H
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "jobs/doctor_probe.h"
 #include "jobs/info.h"
 
 struct doctor_request {
@@ -16,22 +18,30 @@ struct doctor_request {
     double step_seconds;   /* 0: not known */
     int64_t epochs;        /* of the whole run */
     uint64_t sample_limit; /* samples to measure with; 0: 1000 */
+    bool proves;           /* applies the remedies to a sample */
 };
 
-enum { DOCTOR_ROWS = 6 };
+enum { DOCTOR_ROWS = 8 };
+
+/* What a row of the table changes. */
+enum remedy_kind { REMEDY_NONE, REMEDY_MEMORY, REMEDY_PACK, REMEDY_SMALLER, REMEDY_CACHE, REMEDY_CORES };
 
 struct doctor_row {
+    enum remedy_kind kind;
     char change[120];         /* what is changed; "as it is" first */
     double first_rate, later_rate; /* samples/s in the first and in later epochs; NAN: not known */
     double accelerator_ratio; /* of later epochs; NAN without a step time */
     double batch_seconds, epoch_seconds, run_seconds;
     double ram_bytes;         /* needed beside the loader's budget */
-    char command[160];
+    double disk_bytes;        /* needed beside the data */
+    char command[200];
+    double proved_first, proved_later; /* samples/s, measured on a sample; NAN: not tried */
 };
 
 struct doctor_machine {
     int cores, threads;
-    double memory_available_bytes, shm_free_bytes, files_limit;
+    double memory_available_bytes, shm_free_bytes, files_limit, processes_limit, locked_bytes_limit; /* INFINITY: none */
+    double copy_bytes_per_s;  /* memory to memory, one thread */
     char gpu[160];            /* name, or why there is none */
     char device[64], mount[128], kind[40]; /* where the data lies */
     bool is_remote;
@@ -41,17 +51,31 @@ struct doctor_result {
     struct doctor_machine machine;
     struct info data;
     uint64_t measured;        /* samples */
+    double others_cores;      /* that other programs used meanwhile; NAN: not known */
     double cold_rate, warm_rate; /* samples/s; cold NAN: could not be dropped from memory */
     double evicted_share;
-    double first_cpu_s, known_cpu_s; /* decode + transform per sample, before and after its file is known */
-    double decode_s, transform_s;    /* of known_cpu_s */
+    double first_cpu_s, known_cpu_s; /* CPU of the process per sample, before and after its file is known */
+    double decode_s, transform_s;    /* by the workers' clocks, once it is known */
     double read_s;            /* a read of one sample from storage, start to end, with many in flight */
+    struct storage_probe storage;
+    int smaller_side;         /* of the pictures of REMEDY_SMALLER; 0: they are small enough, or it could not be tried */
+    double smaller_cpu_s, smaller_first_cpu_s, smaller_share; /* CPU of such a picture; its bytes as a share */
     double wanted_rate;       /* samples/s that the accelerator takes; NAN */
     bool storage_limits;      /* the first epoch waits for storage, not for the CPU */
     struct doctor_row row[DOCTOR_ROWS];
     int rows;
     char io[16];
 };
+
+struct bench_result;
+/* CPU seconds per sample that was decoded after the first batch of a run: at its end work was done for an epoch that never comes. */
+double doctor_cpu(const struct bench_result *b, uint64_t batch_size);
+/* Wall time of a stage per sample, by the workers' own clocks. */
+double doctor_stage(const struct bench_result *b, const char *stage);
+
+/* doctor_prove.c: what smaller pictures cost, on a few; and every remedy on a sample. */
+int doctor_try_smaller(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e);
+int doctor_prove(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e);
 
 int doctor_run(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e);
 /* The table from what was measured; pure. */

@@ -1,8 +1,10 @@
-/* Rates by the bounds of operational analysis: a pipeline runs at the pace of its slowest stage. CPU stages give threads / demand, times
- * the efficiency that was measured; storage gives what it gave cold, when it was the slowest there.
+/* Rates by the bounds of operational analysis: a pipeline runs at the pace of its slowest stage. CPU gives threads / demand, times the
+ * efficiency that was measured; storage gives what it gave cold, when it was the slowest there. Demands are CPU time of the process, which
+ * other programs on the machine hardly change; the efficiency has what they take.
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "jobs/doctor.h"
 
@@ -31,33 +33,100 @@ static void fill_times(const struct doctor_request *q, const struct doctor_resul
     row->run_seconds = samples / fmin(first, most) + (double)(q->epochs - 1) * row->epoch_seconds;
 }
 
-static void add_row(struct doctor_result *r, double first, double later, double ram, const char *command, const char *change)
+static struct doctor_row *add_row(struct doctor_result *r, enum remedy_kind kind, double first, double later)
 {
     struct doctor_row *row = &r->row[r->rows++];
-    snprintf(row->change, sizeof(row->change), "%s", change);
-    row->first_rate = first;
-    row->later_rate = later;
-    row->ram_bytes = ram;
-    snprintf(row->command, sizeof(row->command), "%s", command);
+    *row = (struct doctor_row){.kind = kind, .first_rate = first, .later_rate = later, .proved_first = NAN, .proved_later = NAN};
+    return row;
+}
+
+/* ---- the rows; `fits`: the data stay in memory after the first epoch ---- */
+
+/* Samples per second of storage with many reads in flight and nothing to open. */
+static double deepest_rate(const struct doctor_result *r, double share_of_bytes)
+{
+    const struct storage_probe *p = &r->storage;
+    double rate = p->points ? p->point[p->points - 1].reads_per_s : NAN;
+    return share_of_bytes < 1 ? rate / share_of_bytes : rate; /* smaller ones: as many bytes, more samples */
+}
+
+static void add_memory(struct doctor_result *r, const char *source)
+{
+    double bytes = (double)r->data.bytes;
+    struct doctor_row *row = add_row(r, REMEDY_MEMORY, cpu_rate(r, r->first_cpu_s, r->machine.threads), r->warm_rate);
+    row->ram_bytes = bytes;
+    snprintf(row->change, sizeof(row->change), "copied to the RAM disk");
+    snprintf(row->command, sizeof(row->command), "cp -r %.80s /dev/shm/", source);
+}
+
+/* No file has to be opened, and where storage was in the way its depth counts. */
+static void add_pack(struct doctor_result *r, const char *source, bool fits)
+{
+    double saved = isnan(r->storage.open_s) ? 0 : fmin(r->storage.open_s, 0.5 * r->known_cpu_s), threads = r->machine.threads;
+    double first_cpu = cpu_rate(r, r->first_cpu_s - saved, threads);
+    double later_cpu = cpu_rate(r, r->known_cpu_s - saved, threads), deep = deepest_rate(r, 1);
+    double storage = r->storage_limits ? fmax(r->cold_rate, isnan(deep) ? r->cold_rate : deep) : INFINITY;
+    struct doctor_row *row =
+        add_row(r, REMEDY_PACK, isnan(r->cold_rate) ? NAN : fmin(storage, first_cpu), fits ? later_cpu : fmin(storage, later_cpu));
+    row->disk_bytes = (double)r->data.bytes;
+    row->ram_bytes = fits ? (double)r->data.bytes : 0;
+    snprintf(row->change, sizeof(row->change), "packed into one file");
+    snprintf(row->command, sizeof(row->command), "fullbore pack %.80s -o data.tar", source);
+}
+
+static void add_smaller(struct doctor_result *r, const char *source)
+{
+    double threads = r->machine.threads, bytes = (double)r->data.bytes * r->smaller_share;
+    bool fits = bytes < 0.8 * r->machine.memory_available_bytes;
+    double deep = deepest_rate(r, r->smaller_share), storage = r->storage_limits ? fmax(r->cold_rate, isnan(deep) ? 0 : deep) : INFINITY;
+    double first = cpu_rate(r, r->smaller_first_cpu_s, threads), later = cpu_rate(r, r->smaller_cpu_s, threads);
+    struct doctor_row *row =
+        add_row(r, REMEDY_SMALLER, isnan(r->cold_rate) ? NAN : fmin(storage, first), fits ? later : fmin(storage, later));
+    row->disk_bytes = bytes;
+    row->ram_bytes = fits ? bytes : 0;
+    snprintf(row->change, sizeof(row->change), "packed, shorter side %d (lossy)", r->smaller_side);
+    snprintf(row->command, sizeof(row->command), "fullbore pack %.80s -o small.tar --resize-shorter %d", source, r->smaller_side);
+}
+
+/* Nothing is promised about a disk that was not measured: a cache is shown for what stays in its memory. */
+static void add_cache(struct doctor_result *r)
+{
+    struct doctor_row *row = add_row(r, REMEDY_CACHE, r->cold_rate, r->warm_rate);
+    row->disk_bytes = row->ram_bytes = (double)r->data.bytes;
+    snprintf(row->change, sizeof(row->change), "cached on a local disk");
+    snprintf(row->command, sizeof(row->command), "Loader(..., cache_dir=\"/local/disk\")");
+}
+
+static void add_cores(struct doctor_result *r, double storage, bool fits)
+{
+    double more = 2.0 * r->machine.threads, first = fmin(storage, cpu_rate(r, r->first_cpu_s, more));
+    struct doctor_row *row =
+        add_row(r, REMEDY_CORES, first, fmin(fits ? INFINITY : storage, cpu_rate(r, r->known_cpu_s, more)));
+    row->ram_bytes = fits ? (double)r->data.bytes : 0;
+    snprintf(row->change, sizeof(row->change), "%.0f worker threads on %.0f cores (now %d)", more, more, r->machine.threads);
 }
 
 void doctor_predict(const struct doctor_request *q, struct doctor_result *r)
 {
     double bytes = (double)r->data.bytes, first_cpu = cpu_rate(r, r->first_cpu_s, r->machine.threads);
     bool fits = bytes < 0.8 * r->machine.memory_available_bytes;
+    const char *source = q->options.source ? q->options.source : "DATA";
     r->rows = 0;
     r->storage_limits = r->cold_rate < storage_share * first_cpu;
     r->wanted_rate = q->step_seconds > 0 ? (double)q->options.batch_size / q->step_seconds : NAN;
     double storage = r->storage_limits ? r->cold_rate : INFINITY;
-    double later = fits ? r->warm_rate : fmin(storage, r->warm_rate);
-    add_row(r, r->cold_rate, later, fits ? bytes : 0, "", fits ? "as it is" : "as it is (larger than memory)");
+    struct doctor_row *as_is = add_row(r, REMEDY_NONE, r->cold_rate, fits ? r->warm_rate : fmin(storage, r->warm_rate));
+    snprintf(as_is->change, sizeof(as_is->change), fits ? "as it is" : "as it is (larger than memory)");
+    as_is->ram_bytes = fits ? bytes : 0;
     if (r->storage_limits && bytes < 0.9 * r->machine.shm_free_bytes)
-        add_row(r, first_cpu, r->warm_rate, bytes, "cp -r DATA /dev/shm/", "copied to the RAM disk");
-    char change[120];
-    double more = 2.0 * r->machine.threads, disk = fits ? INFINITY : storage;
-    snprintf(change, sizeof(change), "%.0f worker threads on %.0f cores (now %d)", more, more, r->machine.threads);
-    double first_more = fmin(storage, cpu_rate(r, r->first_cpu_s, more)), later_more = fmin(disk, cpu_rate(r, r->known_cpu_s, more));
-    add_row(r, first_more, later_more, fits ? bytes : 0, "", change);
+        add_memory(r, source);
+    if (strcmp(r->data.kind, "folder") == 0)
+        add_pack(r, source, fits);
+    if (r->smaller_side)
+        add_smaller(r, source);
+    if (r->machine.is_remote && fits)
+        add_cache(r);
+    add_cores(r, storage, fits);
     for (int i = 0; i < r->rows; i++)
         fill_times(q, r, &r->row[i]);
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "jobs/doctor.h"
@@ -17,6 +18,8 @@ static struct doctor_result photos(double cold_rate)
     r.machine = (struct doctor_machine){.cores = 4, .threads = 4, .memory_available_bytes = 64e9, .shm_free_bytes = 32e9};
     r.data.samples = 100000;
     r.data.bytes = 10000000000u;
+    r.storage.open_s = NAN;
+    snprintf(r.data.kind, sizeof(r.data.kind), "folder");
     return r;
 }
 
@@ -86,6 +89,62 @@ static void measured_efficiency_goes_into_predictions(void **state)
     assert_true(isnan(r.row[0].accelerator_ratio) && isnan(r.wanted_rate));
 }
 
+static const struct doctor_row *row_of(const struct doctor_result *r, enum remedy_kind kind)
+{
+    for (int i = 0; i < r->rows; i++)
+        if (r->row[i].kind == kind)
+            return &r->row[i];
+    return NULL;
+}
+
+static void a_pack_saves_the_opens_and_reads_as_deep_as_storage_goes(void **state)
+{
+    (void)state;
+    struct doctor_result r = photos(300);
+    struct doctor_request q = step(0.01);
+    r.storage = (struct storage_probe){.points = 2, .open_s = 0.0002, .point = {{1, 150, 15e6, 0.006}, {64, 900, 90e6, 0.07}}};
+    doctor_predict(&q, &r);
+    const struct doctor_row *pack = row_of(&r, REMEDY_PACK);
+    assert_non_null(pack);
+    near(pack->first_rate, 900);          /* no longer one open after the other */
+    near(pack->later_rate, 4 / 0.0008);   /* 0.2 ms of CPU less */
+    assert_true(pack->disk_bytes == 10e9);
+    assert_non_null(strstr(pack->command, "fullbore pack"));
+    snprintf(r.data.kind, sizeof(r.data.kind), "tar");
+    doctor_predict(&q, &r);
+    assert_null(row_of(&r, REMEDY_PACK)); /* it is one */
+}
+
+static void smaller_pictures_are_listed_when_they_were_tried(void **state)
+{
+    (void)state;
+    struct doctor_result r = photos(1900);
+    struct doctor_request q = step(0.02);
+    doctor_predict(&q, &r);
+    assert_null(row_of(&r, REMEDY_SMALLER));
+    r.smaller_side = 256, r.smaller_cpu_s = 0.0004, r.smaller_first_cpu_s = 0.0005, r.smaller_share = 0.25;
+    doctor_predict(&q, &r);
+    const struct doctor_row *small = row_of(&r, REMEDY_SMALLER);
+    assert_non_null(small);
+    near(small->later_rate, 10000);
+    near(small->first_rate, 8000);
+    near(small->disk_bytes, 2.5e9);
+    assert_non_null(strstr(small->command, "--resize-shorter 256"));
+}
+
+static void remote_data_may_be_cached_and_local_data_need_not(void **state)
+{
+    (void)state;
+    struct doctor_result r = photos(300);
+    struct doctor_request q = step(0.1);
+    doctor_predict(&q, &r);
+    assert_null(row_of(&r, REMEDY_CACHE));
+    r.machine.is_remote = true;
+    doctor_predict(&q, &r);
+    assert_non_null(row_of(&r, REMEDY_CACHE));
+    assert_non_null(strstr(row_of(&r, REMEDY_CACHE)->command, "cache_dir"));
+}
+
 static void an_unmeasured_first_epoch_stays_unknown(void **state)
 {
     (void)state;
@@ -103,6 +162,9 @@ int main(void)
         cmocka_unit_test(data_larger_than_memory_stays_at_the_pace_of_storage),
         cmocka_unit_test(fast_storage_is_not_blamed_and_more_cores_help),
         cmocka_unit_test(measured_efficiency_goes_into_predictions),
+        cmocka_unit_test(a_pack_saves_the_opens_and_reads_as_deep_as_storage_goes),
+        cmocka_unit_test(smaller_pictures_are_listed_when_they_were_tried),
+        cmocka_unit_test(remote_data_may_be_cached_and_local_data_need_not),
         cmocka_unit_test(an_unmeasured_first_epoch_stays_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

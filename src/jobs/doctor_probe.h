@@ -1,0 +1,30 @@
+/* Short measurements of what lies under a data set: its storage at several depths, what opening a file costs, how fast memory copies. */
+#ifndef FB_JOBS_DOCTOR_PROBE_H
+#define FB_JOBS_DOCTOR_PROBE_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+enum { PROBE_DEPTHS = 4 };
+
+struct storage_point {
+    int depth; /* reads in flight */
+    double reads_per_s, bytes_per_s, latency_s; /* latency: mean of one read */
+};
+
+struct storage_probe {
+    struct storage_point point[PROBE_DEPTHS]; /* 1, 4, 16, 64 */
+    int points;                               /* 0: not measured */
+    double read_bytes;                        /* of one read, mean: samples as they are, at most 1 MiB each */
+    double open_s;                            /* CPU and waiting of open, stat and close of a file that is in memory; NAN: not measured */
+    bool is_direct;                           /* past the page cache; else the pages were dropped before */
+};
+
+/* Reads samples of the source, spread over it, for about a second in all. Sources that are not files here are left unmeasured. */
+int probe_storage(const fb_options *o, struct storage_probe *p, struct fb_error *e);
+
+/* Bytes per second that one thread copies from memory to memory; NAN: no memory for it. */
+double probe_memory(void);
+
+#endif
