@@ -1,0 +1,335 @@
+/* What is to be staged: the files themselves where everything is wanted, the chosen samples where a part is. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dataset/shards.h"
+#include "io/io.h"
+#include "jobs/stage_own.h"
+#include "order/subset.h"
+
+enum { IO_DEPTH = 64, KEYS_MOST_BYTES = 1 << 30 };
+
+int stage_list_add(struct stage_list *l, const char *part, const char *name, const char *object, const struct stage_item *item,
+                   struct fb_error *e)
+{
+    struct stage_item x = *item;
+    x.name = l->names.length;
+    if (part[0]) {
+        text_append(&l->names, part, strlen(part));
+        text_append(&l->names, "/", 1);
+    }
+    x.object = object ? 0 : l->names.length;
+    text_append(&l->names, name, strlen(name) + 1);
+    if (object) {
+        x.object = l->names.length;
+        text_append(&l->names, object, strlen(object) + 1);
+    }
+    text_append(&l->items, (const char *)&x, sizeof(x));
+    if (l->names.failed || l->items.failed)
+        return error_set(e, FB_E_NOMEM, "stage", "no memory for the list of files");
+    l->count++;
+    l->bytes += x.size;
+    return 0;
+}
+
+/* ---- sources ---- */
+
+static int open_io(struct stage_source *s, const struct stage_request *q, struct fb_error *e)
+{
+    struct log log = {q->log, q->ctx};
+    return io_open(&s->io, s->dataset.io && !q->io ? s->dataset.io : q->io, IO_DEPTH, &log, e);
+}
+
+/* A folder whose files are taken as they are. */
+static int open_plain(struct stage_list *l, const char *folder, const struct stage_request *q, struct fb_error *e)
+{
+    struct stage_source *s = &l->source[l->sources++];
+    s->dataset.root_fd = -1;
+    s->root_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->root_fd < 0) {
+        int rc = error_set_errno(e, "stage", errno, "open the source");
+        error_at(e, folder, -1);
+        return rc;
+    }
+    return open_io(s, q, e);
+}
+
+static int open_samples(struct stage_list *l, const char *source, const struct stage_request *q, struct fb_error *e)
+{
+    struct stage_source *s = &l->source[l->sources++];
+    struct dataset_request r = {.source = source, .catalog_dir = q->catalog_dir, .progress = q->found, .interrupted = q->interrupted,
+                                .ctx = q->ctx, .log = {q->log, q->ctx}, .stores = io_stores};
+    s->root_fd = -1;
+    FB_TRY(dataset_open(&s->dataset, &r, e));
+    return open_io(s, q, e);
+}
+
+static int dir_of(const struct stage_source *s)
+{
+    return s->root_fd >= 0 ? s->root_fd : s->dataset.root_fd;
+}
+
+void stage_list_free(struct stage_list *l)
+{
+    for (int i = 0; i < l->sources; i++) {
+        struct stage_source *s = &l->source[i];
+        if (s->io)
+            s->io->ops->close(s->io, 100000000);
+        if (s->root_fd >= 0)
+            close(s->root_fd);
+        dataset_close(&s->dataset);
+    }
+    text_free(&l->names);
+    text_free(&l->items);
+}
+
+/* ---- samples ---- */
+
+static int add_sample(struct stage_list *l, const char *part, uint64_t i, struct fb_error *e)
+{
+    uint32_t source = (uint32_t)l->sources - 1;
+    struct catalog_sample s;
+    FB_TRY(catalog_sample(l->source[source].dataset.catalog, i, &s, e));
+    bool is_whole = s.offset == 0 && s.length == s.object_size;
+    struct stage_item item = {.offset = s.offset, .length = is_whole ? IO_WHOLE : s.length, .size = s.length, .mtime_ns = s.mtime_ns,
+                              .source = source};
+    return stage_list_add(l, part, s.key, strcmp(s.key, s.object) == 0 ? NULL : s.object, &item, e);
+}
+
+static int add_chosen(struct stage_list *l, const struct stage_request *q, struct stage_part *p, struct fb_error *e)
+{
+    const struct catalog *c = l->source[l->sources - 1].dataset.catalog;
+    struct subset_request r = {.classes = q->classes, .class_count = q->class_count, .class_seed = q->class_seed,
+                               .per_class = q->per_class, .fraction = q->fraction};
+    struct subset s = {0};
+    int rc = subset_choose(&s, c, &r, e);
+    for (uint64_t i = 0; rc == 0 && i < s.count; i++)
+        rc = add_sample(l, p->name, s.sample ? s.sample[i] : i, e);
+    p->samples = s.count;
+    p->classes = s.class_count;
+    p->fingerprint = s.fingerprint;
+    subset_free(&s);
+    return rc;
+}
+
+/* ---- by key ---- */
+
+static int find_key(const struct catalog *c, const char *key, uint64_t *at, struct fb_error *e)
+{
+    uint64_t low = 0, high = catalog_count(c);
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        const char *k = catalog_key(c, middle, e);
+        if (!k)
+            return FB_E_DATA;
+        int order = strcmp(k, key);
+        if (order == 0) {
+            *at = middle;
+            return 1;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return 0;
+}
+
+static int missing_key(const char *key, const struct stage_request *q, struct fb_error *e)
+{
+    char shown[300];
+    error_set(e, FB_E_NOT_FOUND, "stage", "there is no sample '%s' in the source", text_escape(key, shown, sizeof(shown)));
+    error_remedy(e, "keys are paths relative to the source, one per line, as Batch.sample_keys has them");
+    error_at(e, q->keys, -1);
+    return FB_E_NOT_FOUND;
+}
+
+/* With train/ and val/ a key begins with one of them; then it is `part`'s if it begins with that. NULL: another part's. */
+static const char *key_in_part(const char *key, const char *part)
+{
+    size_t n = strlen(part);
+    if (n == 0)
+        return key;
+    return strncmp(key, part, n) == 0 && key[n] == '/' ? key + n + 1 : NULL;
+}
+
+static int add_keys(struct stage_list *l, const struct stage_request *q, struct stage_part *p, struct fb_error *e)
+{
+    FILE *f = fopen(q->keys, "re");
+    char *line = NULL;
+    size_t capacity = 0;
+    int rc = f ? 0 : error_set_errno(e, "stage", errno, "open the list of keys");
+    if (!f)
+        error_at(e, q->keys, -1);
+    for (ssize_t n; rc == 0 && (n = getline(&line, &capacity, f)) >= 0;) {
+        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+            line[--n] = 0;
+        const char *key = key_in_part(line, p->name);
+        uint64_t at;
+        if (n == 0 || !key)
+            continue;
+        rc = find_key(l->source[l->sources - 1].dataset.catalog, key, &at, e);
+        rc = rc == 1 ? add_sample(l, p->name, at, e) : rc == 0 ? missing_key(line, q, e) : rc;
+        p->samples += rc == 0;
+    }
+    free(line);
+    if (f)
+        fclose(f);
+    return rc;
+}
+
+/* ---- what kind of source ---- */
+
+static bool has_choice(const struct stage_request *q)
+{
+    return q->classes || q->class_count || q->per_class || q->fraction < 1 || q->keys;
+}
+
+static const char *extension(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    return dot ? dot : "";
+}
+
+static bool is_manifest(const char *path)
+{
+    const char *x = extension(path);
+    return strcmp(x, ".csv") == 0 || strcmp(x, ".tsv") == 0 || strcmp(x, ".jsonl") == 0;
+}
+
+static struct stage_part *new_part(struct stage_result *out, const char *name)
+{
+    struct stage_part *p = &out->part[out->parts++];
+    snprintf(p->name, sizeof(p->name), "%s", name);
+    return p;
+}
+
+/* One file as it is, under its own name. */
+static int add_file(struct stage_list *l, const char *path, const struct stage_request *q, struct fb_error *e)
+{
+    struct stat st;
+    char *copy = strdup(path), *base = strdup(path);
+    int rc = copy && base ? 0 : error_set(e, FB_E_NOMEM, "stage", "no memory");
+    if (rc == 0 && l->sources == 0)
+        rc = open_plain(l, dirname(copy), q, e);
+    const char *name = base ? basename(base) : "";
+    if (rc == 0 && fstatat(l->source[0].root_fd, name, &st, 0) < 0)
+        rc = error_set_errno(e, "stage", errno, "look at the file");
+    if (rc == 0) {
+        struct stage_item item = {.length = IO_WHOLE, .size = (uint64_t)st.st_size,
+                                  .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
+        rc = stage_list_add(l, "", name, NULL, &item, e);
+    }
+    if (rc < 0)
+        error_at(e, path, -1);
+    free(copy);
+    free(base);
+    return rc;
+}
+
+static int list_files(struct stage_list *l, const char *const *path, uint32_t count, const struct stage_request *q, struct stage_result *out,
+                      struct fb_error *e)
+{
+    new_part(out, "");
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < count; i++)
+        rc = add_file(l, path[i], q, e);
+    return rc;
+}
+
+static int list_samples(struct stage_list *l, const char *source, const char *name, const struct stage_request *q, struct stage_result *out,
+                        struct fb_error *e)
+{
+    struct stage_part *p = new_part(out, name);
+    uint64_t files = l->count, bytes = l->bytes;
+    FB_TRY(open_samples(l, source, q, e));
+    FB_TRY(q->keys ? add_keys(l, q, p, e) : add_chosen(l, q, p, e));
+    p->files = l->count - files;
+    p->bytes = l->bytes - bytes;
+    return 0;
+}
+
+/* train/ and val/ beside each other: each by itself. */
+static int list_parts(struct stage_list *l, const struct stage_request *q, struct stage_result *out, struct fb_error *e)
+{
+    static const char *const names[] = {"train", "val", "valid", "validation", "test"};
+    char path[4096];
+    struct stat st;
+    for (int i = 0; i < 5; i++) {
+        int n = snprintf(path, sizeof(path), "%s/%s", q->source, names[i]);
+        bool is_there = n < (int)sizeof(path) && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+        if (i == 0 && !is_there)
+            return list_samples(l, q->source, "", q, out, e);
+        if (is_there)
+            FB_TRY(list_samples(l, path, names[i], q, out, e));
+    }
+    return 0;
+}
+
+static int list_manifest(struct stage_list *l, const struct stage_request *q, struct stage_result *out, struct fb_error *e)
+{
+    if (has_choice(q)) {
+        error_set(e, FB_E_UNSUPPORTED, "stage", "a part of a manifest cannot be staged: the copy would list files that are not there");
+        error_remedy(e, "write a manifest of the part, or pack it");
+        return FB_E_UNSUPPORTED;
+    }
+    FB_TRY(add_file(l, q->source, q, e));
+    return list_samples(l, q->source, "", q, out, e);
+}
+
+static int list_all_files(struct stage_list *l, const struct stage_request *q, struct stage_result *out, struct fb_error *e)
+{
+    new_part(out, "");
+    FB_TRY(open_plain(l, q->source, q, e));
+    return stage_walk(l, 0, "", q, e);
+}
+
+static int list_shards(struct stage_list *l, const struct stage_request *q, struct stage_result *out, struct fb_error *e)
+{
+    struct shards s = {0};
+    FB_TRY(shards_expand(&s, q->source, e));
+    int rc = list_files(l, (const char *const *)s.path, s.count, q, out, e);
+    shards_free(&s);
+    return rc;
+}
+
+static int list_by_kind(struct stage_list *l, const struct stage_request *q, struct stage_result *out, struct fb_error *e)
+{
+    struct stat st;
+    bool is_there = stat(q->source, &st) == 0;
+    if (strstr(q->source, "://"))
+        return list_samples(l, q->source, "", q, out, e);
+    if (is_there && S_ISDIR(st.st_mode))
+        return has_choice(q) ? list_parts(l, q, out, e) : list_all_files(l, q, out, e);
+    if (is_there && is_manifest(q->source))
+        return list_manifest(l, q, out, e);
+    if (is_there && S_ISREG(st.st_mode) && !has_choice(q))
+        return list_files(l, &q->source, 1, q, out, e);
+    if (!is_there && shards_is_several(q->source) && !has_choice(q) && strcmp(extension(q->source), ".tar") == 0)
+        return list_shards(l, q, out, e);
+    return list_samples(l, q->source, "", q, out, e);
+}
+
+int stage_list_make(struct stage_list *l, const struct stage_request *q, struct stage_result *out, struct fb_error *e)
+{
+    *l = (struct stage_list){.names = {.limit = SIZE_MAX / 2}, .items = {.limit = SIZE_MAX / 2}};
+    FB_TRY(list_by_kind(l, q, out, e));
+    if (out->parts == 1) {
+        out->part[0].files = l->count;
+        out->part[0].bytes = l->bytes;
+    }
+    if (l->count == 0) {
+        error_set(e, FB_E_NOT_FOUND, "stage", "there is nothing to stage");
+        error_at(e, q->source, -1);
+        return FB_E_NOT_FOUND;
+    }
+    for (int i = 0; i < l->sources; i++)
+        l->source[i].root_fd = l->source[i].root_fd >= 0 ? l->source[i].root_fd : fcntl(dir_of(&l->source[i]), F_DUPFD_CLOEXEC, 3);
+    return 0;
+}
