@@ -55,6 +55,7 @@ struct audit_stream {
     struct audit_part *part;  /* by the time they began */
     uint64_t parts;
     uint64_t logs, ranks, restarts; /* logs of it; largest world; how often rank 0 was started again */
+    bool has_skips;
     bool has_many_configs;    /* transforms changed on the way: other pixels are to be expected */
     struct audit_epoch *epoch;
     uint64_t epochs;

@@ -91,6 +91,7 @@ static bool collect_parts(struct audit_stream *s, struct audit_set *set)
         for (uint64_t k = 0; k < l->stretches; k++) {
             const struct audit_stretch *stretch = &l->stretch[k];
             s->part[s->parts++] = (struct audit_part){.log = l, .stretch = stretch};
+            s->has_skips |= stretch->skips.count > 0;
             s->ranks = stretch->layout.world > s->ranks ? stretch->layout.world : s->ranks;
         }
     }

@@ -29,7 +29,8 @@ static void mark_left_out(struct proof *p, const struct audit_stretch *last)
     for (uint64_t i = 0; i < s->parts; i++) {
         const struct audit_stretch *r = s->part[i].stretch;
         for (uint32_t k = 0; r->epoch == p->epoch->epoch && k < r->skips.count; k++)
-            leave_out(p, r->skips.range[k].first, r->skips.range[k].last, &p->epoch->skipped);
+            if (!audit_is_taken_back(&s->part[i], r->epoch, r->skips.range[k].first)) /* else the run went back to before the skip */
+                leave_out(p, r->skips.range[k].first, r->skips.range[k].last, &p->epoch->skipped);
     }
     if (!last || !last->layout.drop_last || s->order == ORDER_GIVEN)
         return;

@@ -17,6 +17,8 @@ struct proof {
     uint8_t *is_taken;          /* bits, by sample: came without being a stand-in */
     uint16_t *source;           /* by sample, over all epochs; 0: not known */
     struct audit_batch batch;
+    struct skip *later;         /* what stretches after the present one leave out */
+    uint64_t later_count;
     int (*interrupted)(void *);
     void *ctx;
     struct fb_error *e;

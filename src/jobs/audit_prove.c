@@ -121,6 +121,15 @@ static void check_replay(struct proof *p, const struct audit_place *a)
         PROBLEM(p, a->position, "sample %llu came again after a restart, with other bytes", (ull)a->sample);
 }
 
+/* A later start leaves it out: then it went back to before this position, whatever position it began at. */
+static bool is_skipped_later(const struct proof *p, uint64_t position)
+{
+    for (uint64_t i = 0; i < p->later_count; i++)
+        if (position >= p->later[i].first && position < p->later[i].last)
+            return true;
+    return false;
+}
+
 static void take_place(struct proof *p, const struct audit_part *part, const struct audit_place *a)
 {
     uint8_t *flags = &p->t.flags[a->position];
@@ -132,7 +141,7 @@ static void take_place(struct proof *p, const struct audit_part *part, const str
     check_replay(p, a);
     p->t.sample[a->position] = a->sample;
     p->t.content[a->position] = a->content;
-    bool is_back = audit_is_taken_back(part, p->epoch->epoch, a->position);
+    bool is_back = audit_is_taken_back(part, p->epoch->epoch, a->position) || is_skipped_later(p, a->position);
     if (!is_back && (*flags & AUDIT_SEEN))
         PROBLEM(p, a->position, "this position was handed out twice");
     if (!is_back && a->attempt)
@@ -181,9 +190,39 @@ static void take_batch(struct proof *p, const struct audit_part *part, uint64_t 
     }
 }
 
+static bool is_listed(const struct proof *p, struct skip r)
+{
+    for (uint64_t i = 0; i < p->later_count; i++)
+        if (p->later[i].first == r.first && p->later[i].last == r.last)
+            return true;
+    return false;
+}
+
+/* What stretches after this one leave out; nearly always nothing, or the same few ranges again and again. */
+static int list_skips_after(struct proof *p, const struct audit_part *part)
+{
+    const struct audit_stream *s = p->stream;
+    p->later_count = 0;
+    for (const struct audit_part *next = part + 1; s->has_skips && next < s->part + s->parts; next++) {
+        const struct audit_stretch *r = next->stretch;
+        bool is_ours = r->layout.rank == part->stretch->layout.rank || r->layout.world != part->stretch->layout.world;
+        for (uint32_t k = 0; is_ours && r->epoch == p->epoch->epoch && k < r->skips.count; k++) {
+            if (is_listed(p, r->skips.range[k]))
+                continue;
+            struct skip *more = realloc(p->later, (p->later_count + 1) * sizeof(*more));
+            if (!more)
+                return error_set_errno(p->e, "audit", ENOMEM, "list what was skipped");
+            p->later = more;
+            p->later[p->later_count++] = r->skips.range[k];
+        }
+    }
+    return 0;
+}
+
 static int take_part(struct proof *p, const struct audit_part *part)
 {
     const struct audit_stretch *s = part->stretch;
+    FB_TRY(list_skips_after(p, part));
     for (uint64_t i = 0; i < s->batches; i++) {
         struct fb_error e = {0};
         if (p->interrupted && p->interrupted(p->ctx))
@@ -254,6 +293,7 @@ int audit_prove(struct audit_set *s, int (*interrupted)(void *), void *ctx, stru
     for (; rc == 0 && p.stream_number < s->streams; p.stream_number++)
         rc = prove_stream(&p);
     audit_batch_free(&p.batch);
+    free(p.later);
     return rc;
 }
 
@@ -268,6 +308,7 @@ int audit_read_epoch(const struct audit_stream *s, uint64_t epoch, struct audit_
     struct proof p = {.stream = s, .epoch = &unused, .e = e, .is_taken = calloc(s->samples / 8 + 1, 1)};
     int rc = p.is_taken && table_open(&p.t, positions_of(s)) ? read_epoch(&p) : error_set_errno(e, "audit", ENOMEM, "lay out an epoch");
     audit_batch_free(&p.batch);
+    free(p.later);
     free(p.is_taken);
     *t = p.t;
     if (rc < 0)

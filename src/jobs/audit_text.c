@@ -100,6 +100,15 @@ static void print_problems(const struct audit_set *s, struct text *t)
         text_printf(t, "... and %llu more\n", (ull)(s->problems - AUDIT_MOST_PROBLEMS));
 }
 
+static bool is_under_way(const struct audit_set *s)
+{
+    for (uint64_t i = 0; i < s->streams; i++)
+        for (uint64_t k = 0; k < s->stream[i].epochs; k++)
+            if (s->stream[i].epoch[k].verdict == AUDIT_UNFINISHED)
+                return true;
+    return false;
+}
+
 void audit_print(const struct audit_set *s, struct text *t)
 {
     for (uint64_t i = 0; i < s->streams; i++) {
@@ -112,7 +121,8 @@ void audit_print(const struct audit_set *s, struct text *t)
     if (s->torn)
         text_printf(t, "%llu log%s in a record that is not whole: the process was killed while writing it\n", (ull)s->torn,
                     s->torn == 1 ? " ends" : "s end");
-    text_printf(t, "%s\n", s->problems ? "NOT PROVED" : s->streams ? "proved" : "nothing was handed out");
+    const char *good = s->streams == 0 ? "nothing was handed out" : is_under_way(s) ? "proved so far" : "proved";
+    text_printf(t, "%s\n", s->problems ? "NOT PROVED" : good);
 }
 
 void audit_print_difference(const struct audit_difference *d, struct text *t)

@@ -19,8 +19,8 @@ FIELDS = ("seed", "epoch", "position", "fingerprint", "samples", "data", "data_s
 
 
 def open_loader(source: Path, **arguments: Any) -> fb.Loader:
-    return fb.Loader(source, **{"transforms": [fb.RandomResizedCrop(4)], "framework": "numpy", "shuffle": True, "threads": 2, "batch_size": 10,
-                                **arguments})
+    return fb.Loader(source, **{"transforms": [fb.RandomResizedCrop(4)], "framework": "numpy", "shuffle": True, "threads": 2,
+                                "batch_size": 10, **arguments})
 
 
 def keys_of(loader: fb.Loader) -> list[list[str]]:
