@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import struct
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 h5py = pytest.importorskip("h5py", reason="h5py writes the files")
 sys.path.insert(0, str(Path(__file__).parent))
+import h5_tool  # noqa: E402
 from h5_tool import DATA, FB_E_DATA, FB_E_NOT_FOUND, FB_E_UNSUPPORTED, HELPER, TOOL, Refused, Tool  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not (TOOL.exists() and HELPER.exists()), reason="h5_tool is not built (FB_BUILD_DIR says where)")
@@ -330,6 +332,20 @@ def test_no_helper_is_said_with_the_remedy(tmp_path: Path, good: Path, what: str
     tool = Tool(path)
     with pytest.raises(Refused, match="fullbore-hdf5|start the HDF5 helper"):
         tool.open(good)
+    tool.close()
+
+
+@pytest.mark.parametrize("tool_at, helper_at", [("bin", "bin"), ("bin", "libexec/fullbore"), ("lib/python3.11/site-packages/x", "libexec/fullbore"),
+                                                ("bin", "lib/python3.13/site-packages/fullbore")])
+def test_the_helper_is_found_near_the_program(tmp_path: Path, good: Path, tool_at: str, helper_at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, program in ((tool_at, TOOL), (helper_at, HELPER)):
+        (tmp_path / "prefix" / folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy(program, tmp_path / "prefix" / folder)
+    monkeypatch.setattr(h5_tool, "TOOL", tmp_path / "prefix" / tool_at / TOOL.name)
+    tool = Tool("")
+    check_still_works(tool, good)
+    (child,) = children(tool.pid)
+    assert os.readlink(f"/proc/{child}/exe") == str(tmp_path / "prefix" / helper_at / HELPER.name)
     tool.close()
 
 

@@ -152,21 +152,6 @@ def test_lz4_and_zstd_of_hdf5plugin_equal_h5py(tool: Tool, tmp_path: Path, codec
     assert compare_file(tool, path, rng) > 20
 
 
-def test_edge_chunks_left_unfiltered_equal_h5py(tool: Tool, tmp_path: Path) -> None:
-    path = tmp_path / "a.h5"
-    expected = np.arange(35, dtype="<i4").reshape(7, 5)
-    with h5py.File(path, "w", libver="v110") as f:
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_chunk((4, 3))
-        plist.set_deflate(4)
-        if not hasattr(plist, "set_chunk_opts"):
-            pytest.skip("this h5py cannot ask for unfiltered edge chunks")
-        plist.set_chunk_opts(2)  # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS
-        made = h5py.h5d.create(f.id, b"x", h5py.h5t.py_create(expected.dtype), h5py.h5s.create_simple((7, 5)), plist)
-        h5py.Dataset(made)[...] = expected
-    assert compare(tool, tool.open(path)["x"], expected, np.random.default_rng(0)) == 5
-
-
 def test_chunks_that_skip_filters_equal_h5py(tool: Tool, tmp_path: Path) -> None:
     """Chunks written one by one: a mask says which filters were not applied."""
     path = tmp_path / "a.h5"
