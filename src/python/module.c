@@ -19,7 +19,8 @@ static int module_exec(PyObject *module)
     m->array = add_type(module, &array_spec);
     m->pixels = add_type(module, &pixels_spec);
     m->monitor = add_type(module, &monitor_spec);
-    return m->loader && m->batch && m->array && m->pixels && m->monitor && PyModule_AddFunctions(module, random_methods) == 0 ? 0 : -1;
+    m->ahead = add_type(module, &ahead_spec);
+    return m->ahead && m->loader && m->batch && m->array && m->pixels && m->monitor && PyModule_AddFunctions(module, random_methods) == 0 ? 0 : -1;
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
@@ -30,6 +31,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(m->array);
     Py_VISIT(m->pixels);
     Py_VISIT(m->monitor);
+    Py_VISIT(m->ahead);
     return 0;
 }
 
@@ -41,6 +43,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(m->array);
     Py_CLEAR(m->pixels);
     Py_CLEAR(m->monitor);
+    Py_CLEAR(m->ahead);
     return 0;
 }
 

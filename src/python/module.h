@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 struct module_state {
-    PyTypeObject *loader, *batch, *array, *pixels, *monitor;
+    PyTypeObject *loader, *batch, *array, *pixels, *monitor, *ahead;
 };
 
 /* py_error.c: raises what the record says as the fitting exception of fullbore.errors; returns NULL always. */
@@ -34,7 +34,7 @@ fb_options *open_request_options(struct open_request *r);
 void open_request_free(struct open_request *r);
 
 /* py_array.c, py_batch.c, py_loader.c: the types. Each array holds its own reference to the batch. */
-extern PyType_Spec array_spec, batch_spec, loader_spec, monitor_spec;
+extern PyType_Spec array_spec, batch_spec, loader_spec, ahead_spec, monitor_spec;
 PyObject *array_new(struct module_state *m, fb_batch *b, int field, pid_t owner);
 PyObject *batch_new(struct module_state *m, fb_batch *b, pid_t owner); /* takes over the caller's reference, also on failure */
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -91,23 +90,54 @@ def test_the_files_are_in_memory_when_they_are_wanted(files: Files) -> None:
     assert cached >= 390
 
 
+def reading_threads() -> int:
+    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    return sum(name.startswith("fb-ahead") for name in names)
+
+
 def test_it_stays_within_its_bytes_and_ends_with_the_loop(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    monkeypatch.setattr(_readahead, "_read", lambda path: read.append(path) or 20_000)
+    readers: list[Any] = []
+
+    class Watched:
+        Ahead = _readahead._fullbore._Ahead
+
+        def _Ahead(self, *arguments: int) -> Any:
+            readers.append(self.Ahead(*arguments))
+            return readers[-1]
+
+    monkeypatch.setattr(_readahead, "_fullbore", Watched())
     order = iter(readahead(files, ahead=200_000, threads=2))
     next(order)
     time.sleep(0.3)
-    assert 10 <= len(read) <= 14
+    pushed, taken, passed, ahead = readers[0].figures()
+    assert pushed == 400 and passed == 1 and 10 <= taken <= 14 and 200_000 <= ahead <= 240_000
     for _ in range(100):
         next(order)
     time.sleep(0.3)
-    furthest = max(int(Path(path).stem) for path in read)  # those that were wanted before they could be read are left out
-    assert 105 <= furthest <= 114
+    pushed, taken, passed, ahead = readers[0].figures()
+    assert passed == 101 and 110 <= taken <= 114 and 200_000 <= ahead <= 240_000  # those that were wanted before they could be read are left out
+    assert reading_threads() >= 2
     order.close()  # type: ignore[attr-defined]
     deadline = time.monotonic() + 5
-    while any(t.name.startswith("fb-ahead") for t in threading.enumerate()) and time.monotonic() < deadline:
+    while reading_threads() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert not any(t.name.startswith("fb-ahead") for t in threading.enumerate())
+    assert reading_threads() == 0 and readers[0].figures() == (0, 0, 0, 0)
+
+
+def test_a_fifo_or_a_folder_among_the_files_does_not_hold_it_up(files: Files, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    named = [str(tmp_path / "fifo"), str(tmp_path), str(tmp_path / "gone"), files.samples[0][0]]
+    assert list(readahead(files, lambda i: named)) == list(range(400))
+    deadline = time.monotonic() + 5
+    while reading_threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert reading_threads() == 0
+
+
+@pytest.mark.parametrize("threads", [0, -1, 257])
+def test_a_number_of_threads_that_is_none_is_refused(files: Files, threads: int) -> None:
+    with pytest.raises(ValueError, match="threads"):
+        list(readahead(files, threads=threads))
 
 
 def test_files_may_be_named_and_missing_ones_are_the_data_sets_business(files: Files, tmp_path: Path) -> None:
@@ -129,13 +159,7 @@ def rate(files: Files, sampler: Any) -> float:
 
 
 def test_a_cold_folder_is_fed_at_least_twice_as_fast_with_two_workers(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    really = _readahead._read
-
-    def slow(path: str) -> int:  # the same latency for everybody
-        time.sleep(COLD_SECONDS)
-        return really(path)
-
-    monkeypatch.setattr(_readahead, "_read", slow)
+    monkeypatch.setattr(_readahead, "_DELAY_US", int(COLD_SECONDS * 1e6))  # the same latency for everybody
     try:
         ratios = [rate(files, readahead(files)) / rate(files, list(range(400))) for _ in range(3)]
     except OSError as error:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from . import _fullbore
 from .errors import UsageError
 
 _AHEAD_BYTES = 256 << 20
-_THREADS = 16
+_THREADS = 32
+_SAMPLES_KNOWN = 4096  # named to the readers beyond the one that is handed on
+_DELAY_US = 0  # of every file: tests have slower storage with it
 
 
 class ReadAhead:
@@ -33,84 +36,23 @@ class ReadAhead:
 
     def __iter__(self) -> Iterator[int]:
         order = list(self._sampler)
-        reader = _Reader((file for index in order for file in self._files(index)), self._ahead, self._threads)
+        reader = _fullbore._Ahead(self._threads, self._ahead, _DELAY_US)
+        counts: deque[int] = deque()  # files of each sample that is known to the readers
+        known = iter(order)
         try:
             for index in order:
-                for file in self._files(index):
-                    reader.passed(os.fspath(file))
+                while len(counts) < _SAMPLES_KNOWN and (later := next(known, None)) is not None:
+                    counts.append(self._push(reader, later))
+                reader.pass_(counts.popleft())
                 yield index
         finally:
             reader.stop()
 
-
-class _Reader:
-    """Threads that read files in order, never more than `ahead` bytes beyond what was passed."""
-
-    def __init__(self, files: Iterator[Any], ahead: int, threads: int) -> None:
-        self._files, self._ahead = files, ahead
-        self._lock = threading.Condition()
-        self._sizes: dict[str, int] = {}  # read and not passed yet
-        self._passed: dict[str, int] = {}  # passed before they were read
-        self._bytes = 0
-        self._is_over = False
-        for i in range(threads):
-            threading.Thread(target=self._run, name=f"fb-ahead{i}", daemon=True).start()
-
-    def passed(self, file: str) -> None:
-        """Its reader has been given it: no longer ahead."""
-        with self._lock:
-            size = self._sizes.pop(file, None)
-            if size is None:
-                self._passed[file] = self._passed.get(file, 0) + 1
-            else:
-                self._bytes -= size
-                self._lock.notify_all()
-
-    def stop(self) -> None:
-        """Threads end after the read they are in."""
-        with self._lock:
-            self._is_over = True
-            self._lock.notify_all()
-
-    def _next(self) -> str | None:
-        with self._lock:
-            while self._bytes >= self._ahead and not self._is_over:
-                self._lock.wait()
-            file = None if self._is_over else next(self._files, None)
-            if file is None:
-                return None
-            name = os.fspath(file)
-            if self._passed.get(name, 0):  # too late: its reader is at it
-                self._passed[name] -= 1
-                return ""
-            self._sizes[name] = 0
-            return str(name)
-
-    def _run(self) -> None:
-        while (file := self._next()) is not None:
-            if not file:
-                continue
-            size = _read(file)
-            with self._lock:
-                if file in self._sizes:
-                    self._sizes[file] = size
-                    self._bytes += size
-
-
-def _read(file: str) -> int:
-    """Has it read into the page cache; what cannot be read is the Dataset's to say."""
-    try:
-        fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        size = os.fstat(fd).st_size
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)  # the kernel reads it by itself: nothing is copied, nobody waits
-        return size
-    except OSError:
-        return 0
-    finally:
-        os.close(fd)
+    def _push(self, reader: _fullbore._Ahead, index: int) -> int:
+        files = self._files(index)
+        for file in files:
+            reader.push(os.fsencode(file))
+        return len(files)
 
 
 def readahead(dataset: Any, files: Callable[[int], Sequence[Any]] | None = None, *, sampler: Any = None, shuffle: bool = False,
