@@ -30,9 +30,7 @@ int unfilter_chunk(struct unfilter *u, const struct array_layout *a, uint32_t sk
 /* ---- the kernels, for tests and benches ---- */
 
 /* The bytes of `n / size` elements put together again: all first bytes lie first, then all second ones ...; what is left over stays behind. */
-typedef void unshuffle_fn(uint8_t *out, const uint8_t *in, size_t n, size_t size);
-unshuffle_fn unshuffle_c, unshuffle_avx2;
-unshuffle_fn *unshuffle_chosen(void);
+void unshuffle(uint8_t *out, const uint8_t *in, size_t n, size_t size);
 
 uint32_t fletcher32_of(const uint8_t *bytes, size_t n);
 

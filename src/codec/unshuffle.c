@@ -1,19 +1,20 @@
-/* Shuffle undone: bytes that lie by their place in the number are put together again. C is the reference. */
-#include <pthread.h>
-#include <stdlib.h>
+/* Shuffle undone: bytes that lie by their place in the number are put together again.
+ *
+ * Plain C: with the size a constant, gcc 12 makes vectors of the loops at -O3, 25-45 GB/s on a Zen core; unpacking by hand with AVX2 was
+ * tried and is not faster.
+ */
 #include <string.h>
 
 #include "codec/unfilter.h"
 
-/* `size` is 2, 4 or 8 mostly: given as a constant the inner loop has no branch. */
-static inline void put_together(uint8_t *out, const uint8_t *in, size_t count, size_t size)
+static inline void put_together(uint8_t *restrict out, const uint8_t *restrict in, size_t count, size_t size)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < size; k++)
             out[i * size + k] = in[k * count + i];
 }
 
-void unshuffle_c(uint8_t *out, const uint8_t *in, size_t n, size_t size)
+void unshuffle(uint8_t *out, const uint8_t *in, size_t n, size_t size)
 {
     size_t count = n / size, whole = count * size;
     switch (size) {
@@ -23,25 +24,4 @@ void unshuffle_c(uint8_t *out, const uint8_t *in, size_t n, size_t size)
     default: put_together(out, in, count, size);
     }
     memcpy(out + whole, in + whole, n - whole);
-}
-
-static unshuffle_fn *chosen;
-
-static void choose(void)
-{
-    const char *wish = getenv("FULLBORE_SIMD");
-    chosen = unshuffle_c;
-#ifdef FB_HAVE_AVX2
-    if (!(wish && strcmp(wish, "c") == 0) && __builtin_cpu_supports("avx2"))
-        chosen = unshuffle_avx2;
-#else
-    (void)wish;
-#endif
-}
-
-unshuffle_fn *unshuffle_chosen(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, choose);
-    return chosen;
 }
