@@ -4,7 +4,8 @@
  *
  * Draws a RandomResizedCrop (scale 0.08-1, ratio 3/4-4/3) for each file and round. All ways decode the same files, a few at a time in turn,
  * so that a busy machine slows them alike; time is the thread's own. A figure is the median over rounds, with the lowest and highest. Every
- * result is compared with libjpeg-turbo's in the first round.
+ * seventh file's results are compared with libjpeg-turbo's in the first round. Photographs that `resize size=256 draft=1` would reduce are
+ * also decoded so, at 1/2, 1/4 or 1/8.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,12 +21,25 @@
 #include "work.h"
 
 enum { TURN = 24, MOST_ROUNDS = 100 };
-enum way { FULL, TURBO_REGION, FIRST, KNOWN, KNOWN_WHOLE, WAYS };
-enum kind { COLOUR_444, COLOUR_420, ALL, KINDS };
+enum { DRAFT_SIDE = 256 };
+enum way { FULL, TURBO_REGION, FIRST, KNOWN, FIRST_WHOLE, KNOWN_WHOLE, TURBO_DRAFT, FIRST_DRAFT, KNOWN_DRAFT, WAYS };
+enum kind { COLOUR_444, COLOUR_420, ALL, REDUCED, KINDS };
 
-static const char *const kind_names[KINDS] = {"4:4:4", "4:2:0", "all files"};
-static const char *const way_names[WAYS] = {
-    "libjpeg-turbo, whole image", "libjpeg-turbo, region", "region, nothing learnt", "region, checkpoints", "whole image, checkpoints",
+static const char *const kind_names[KINDS] = {"4:4:4", "4:2:0", "all files", "reduced for a shorter side of 256 or more"};
+static const struct {
+    const char *name;
+    enum way base; /* what it is compared with */
+    bool is_whole, is_known, is_reduced;
+} ways[WAYS] = {
+    [FULL] = {"libjpeg-turbo, whole image", FULL, .is_whole = true},
+    [TURBO_REGION] = {"libjpeg-turbo, region", FULL},
+    [FIRST] = {"region, nothing learnt", TURBO_REGION},
+    [KNOWN] = {"region, checkpoints", FULL, .is_known = true},
+    [FIRST_WHOLE] = {"whole image, nothing learnt", FULL, .is_whole = true},
+    [KNOWN_WHOLE] = {"whole image, checkpoints", FULL, .is_whole = true, .is_known = true},
+    [TURBO_DRAFT] = {"libjpeg-turbo, reduced", FULL, .is_whole = true, .is_reduced = true},
+    [FIRST_DRAFT] = {"reduced, nothing learnt", FIRST_WHOLE, .is_whole = true, .is_reduced = true},
+    [KNOWN_DRAFT] = {"reduced, checkpoints", KNOWN_WHOLE, .is_whole = true, .is_known = true, .is_reduced = true},
 };
 
 struct photo {
@@ -33,6 +47,7 @@ struct photo {
     size_t n, record_bytes;
     struct image_header header;
     struct region region;
+    uint32_t scale; /* of draft=1 */
     bool is_in[KINDS];
 };
 
@@ -89,12 +104,12 @@ static void decode_by(struct bench *b, enum way way, const struct photo *p, cons
 {
     struct codec_state *s = &b->state[way];
     struct fb_error e = {0};
-    s->known = way == FIRST ? NULL : p->record;
-    s->known_bytes = way == FIRST ? 0 : p->record_bytes;
+    s->known = ways[way].is_known ? p->record : NULL;
+    s->known_bytes = ways[way].is_known ? p->record_bytes : 0;
     s->wants_record = true;
     if (way == FULL)
         decode_whole(p, out);
-    else if (way == TURBO_REGION)
+    else if (way == TURBO_REGION || way == TURBO_DRAFT)
         must(jpeg_turbo_decode(s, p->bytes, p->n, &p->header, &p->region, out, &e), &e);
     else
         must(codec_decode(s, &codec_jpeg, p->bytes, p->n, &p->header, &p->region, out, &e), &e);
@@ -107,15 +122,32 @@ static struct image sized(const struct image *memory, const struct region *r)
     return (struct image){memory->data, (size_t)3 * r->width, r->width, r->height};
 }
 
+/* What that way decodes: all of it or the region drawn, at full size or reduced. */
+static struct photo seen_by(enum way way, const struct photo *p)
+{
+    struct photo seen = *p;
+    if (ways[way].is_reduced) {
+        seen.header.scale = (uint8_t)p->scale;
+        seen.header.width = image_reduced(p->header.width, p->scale);
+        seen.header.height = image_reduced(p->header.height, p->scale);
+    }
+    if (ways[way].is_whole)
+        seen.region = (struct region){0, 0, seen.header.height, seen.header.width};
+    return seen;
+}
+
+/* Our results and libjpeg-turbo's, the region cut out of its whole image. */
 static void compare(struct bench *b, const struct photo *p)
 {
-    struct image out = sized(&b->out, &p->region), whole = sized(&b->reference, &(struct region){0, 0, p->header.height, p->header.width});
-    decode_whole(p, &whole);
-    for (int way = TURBO_REGION; way <= KNOWN; way++) {
-        decode_by(b, (enum way)way, p, &out);
+    for (int way = 0; way < WAYS; way++) {
+        struct photo seen = seen_by((enum way)way, p), all = seen_by(ways[way].is_reduced ? TURBO_DRAFT : FULL, p);
+        struct image out = sized(&b->out, &seen.region), whole = sized(&b->reference, &all.region);
+        decode_by(b, ways[way].is_reduced ? TURBO_DRAFT : FULL, &all, &whole);
+        decode_by(b, (enum way)way, &seen, &out);
         for (uint32_t y = 0; y < out.height; y++)
-            if (memcmp(out.data + y * out.stride, whole.data + (p->region.top + y) * whole.stride + 3 * (size_t)p->region.left, out.stride))
-                die("%s: row %u differs", way_names[way], y);
+            if (memcmp(out.data + y * out.stride, whole.data + (seen.region.top + y) * whole.stride + 3 * (size_t)seen.region.left,
+                       out.stride))
+                die("%s: row %u differs", ways[way].name, y);
     }
 }
 
@@ -123,9 +155,7 @@ static void run_turn(struct bench *b, struct photo *photos, size_t n, int round)
 {
     for (int way = 0; way < WAYS; way++)
         for (size_t i = 0; i < n; i++) {
-            struct photo p = photos[i];
-            if (way == FULL || way == KNOWN_WHOLE)
-                p.region = (struct region){0, 0, p.header.height, p.header.width};
+            struct photo p = seen_by((enum way)way, &photos[i]);
             struct image out = sized(&b->out, &p.region);
             uint64_t start = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
             decode_by(b, (enum way)way, &p, &out);
@@ -173,6 +203,9 @@ static bool load_photo(struct bench *b, struct photo *p, const struct file *f)
     if (!b->out.data || !b->reference.data)
         die("no memory");
     p->region = (struct region){0, 0, p->header.height, p->header.width};
+    uint32_t side = (p->header.width < p->header.height ? p->header.width : p->header.height) / DRAFT_SIDE;
+    p->scale = side >= 8 ? 8 : side >= 4 ? 4 : side >= 2 ? 2 : 1;
+    p->is_in[REDUCED] = p->scale > 1;
     struct image out = sized(&b->out, &p->region);
     decode_by(b, FIRST, p, &out);
     p->record_bytes = b->state[FIRST].record_bytes;
@@ -206,14 +239,16 @@ static void print_kind(const struct bench *b, enum kind kind, int rounds)
            (double)bytes / 1e3 / (double)count, (double)record_bytes / (double)count, 100. * (double)record_bytes / (double)bytes);
     for (int way = 0; way < WAYS; way++) {
         double ratio[MOST_ROUNDS], us[MOST_ROUNDS];
-        enum way base = way == FIRST ? TURBO_REGION : FULL;
+        enum way base = ways[way].base;
+        if (kind == REDUCED ? !ways[way].is_whole : ways[way].is_reduced)
+            continue;
         for (int i = 0; i < rounds; i++) {
             ratio[i] = b->ns[kind][base][i] / b->ns[kind][way][i];
             us[i] = b->ns[kind][way][i] / 1e3 / (double)count;
         }
         qsort(ratio, (size_t)rounds, sizeof(double), by_value);
         qsort(us, (size_t)rounds, sizeof(double), by_value);
-        printf("  %-28s %8.1f us  %5.2fx of %s (%.2f - %.2f)\n", way_names[way], us[rounds / 2], ratio[rounds / 2], way_names[base],
+        printf("  %-28s %8.1f us  %5.2fx of %s (%.2f - %.2f)\n", ways[way].name, us[rounds / 2], ratio[rounds / 2], ways[base].name,
                ratio[0], ratio[rounds - 1]);
     }
 }

@@ -1,10 +1,10 @@
-"""What JPEG checkpoints and draft decoding buy, end to end: ratios in one run, sides taking turns.
+"""What JPEG checkpoints buy, end to end: ratios in one run, sides taking turns.
 
     bench/regions.py [--rounds N] [--photos N] [--threads N]
 
 Rows: the engine on files whose checkpoints are known, with the records in memory and with the records evicted from the page cache first,
-against torch's DataLoader with Pillow at its best of 1 to 4 workers; and whole 2-megapixel photographs resized for validation, with and
-without draft=1. The decoder alone is measured by build/bench/jpeg_region.
+against torch's DataLoader with Pillow at its best of 1 to 4 workers. 2-megapixel photographs: bench/run.py --only draft. The decoder alone
+is measured by build/bench/jpeg_region.
 """
 
 import argparse
@@ -13,11 +13,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from PIL import Image
-
 import run as bench
-
-EVAL = "resize size=256{}; center_crop size=224,224; " + bench.IMAGENET
 
 
 def evict(folder: Path) -> None:
@@ -27,24 +23,6 @@ def evict(folder: Path) -> None:
             fd = os.open(path, os.O_RDONLY)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(fd)
-
-
-def large_photos(photos: Path, count: int) -> Path:
-    """Mosaics of the bench's photographs, 1632 x 1224 pixels: what a camera of two megapixels writes, in size and detail."""
-    out = bench.ROOT / ".cache" / f"large-{count}"
-    if (out / ".made").exists():
-        return out
-    files = sorted(photos.rglob("*.jpg"))
-    for i in range(count):
-        image = Image.new("RGB", (1632, 1224))
-        for k in range(9):
-            with Image.open(files[(9 * i + k) % len(files)]) as part:
-                image.paste(part.convert("RGB").resize((544, 408), Image.Resampling.BICUBIC), (k % 3 * 544, k // 3 * 408))
-        path = out / f"class{i % 4}" / f"{i:04d}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        image.save(path, quality=93, subsampling=2 if i % 4 == 0 else 0)
-    (out / ".made").write_text("")
-    return out
 
 
 def rate(records: list[dict]) -> str:
@@ -64,20 +42,16 @@ def main() -> int:
     b = bench.Bench(parser.parse_args())
     env = bench.known(b)
     workers = bench.best_workers(b)
-    large = large_photos(b.photos, 400)
-    sides: dict[str, list[dict]] = {name: [] for name in ("known", "records cold", "peer", "draft", "whole")}
+    sides: dict[str, list[dict]] = {name: [] for name in ("known", "records cold", "peer")}
     for _ in range(b.options.rounds):
         sides["known"].append(bench.ours(b.photos, threads=b.options.threads, env=env))
         sides["peer"].append(bench.peer(b, "float32", workers))
         evict(Path(env["XDG_CACHE_HOME"]))
         sides["records cold"].append(bench.ours(b.photos, threads=b.options.threads, env=env))
-        for name, flag in (("draft", " draft=1"), ("whole", "")):
-            sides[name].append(bench.ours(large, threads=b.options.threads, transform=EVAL.format(flag)))
     for name, records in sides.items():
         print(f"{name:14s} {rate(records)}")
     print(f"known files against DataLoader + Pillow ({workers} workers): {ratio(sides['known'], sides['peer']):.2f}x")
     print(f"records cold on disk against DataLoader + Pillow: {ratio(sides['records cold'], sides['peer']):.2f}x")
-    print(f"draft=1 against whole decode + resize, 2 megapixels: {ratio(sides['draft'], sides['whole']):.2f}x")
     return 0
 
 

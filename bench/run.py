@@ -112,30 +112,34 @@ def best_workers(b: Bench) -> int:
 
 
 @contextlib.contextmanager
-def unknown(b: Bench) -> Iterator[dict[str, str]]:
+def unknown(folder: Path) -> Iterator[dict[str, str]]:
     """A cache directory in which the photographs are catalogued and nothing else is known about them."""
     with tempfile.TemporaryDirectory() as cache:
         env = {"XDG_CACHE_HOME": cache}
-        run_json([COMMAND, "info", str(b.photos), "--json"], env)
+        run_json([COMMAND, "info", str(folder), "--json"], env)
         yield env
 
 
-def known(b: Bench) -> dict[str, str]:
+def all_known(folder: Path, count: int, cache: Path) -> dict[str, str]:
     """A cache directory with all that decoding can learn about the photographs: every one was decoded whole once."""
-    cache = ROOT / ".cache" / f"known-{b.options.photos}"
     env = {"XDG_CACHE_HOME": str(cache)}
     if not (cache / ".made").exists():
         shutil.rmtree(cache, ignore_errors=True)
-        check_count(ours(b.photos, dtype="uint8", transform="resize size=32,32", env=env), b.options.photos, "fullbore")
+        check_count(ours(folder, dtype="uint8", transform="resize size=32,32", env=env), count, "fullbore")
         (cache / ".made").write_text("")
     return env
+
+
+def known(b: Bench) -> dict[str, str]:
+    """The same for the bench's photographs."""
+    return all_known(b.photos, b.options.photos, ROOT / ".cache" / f"known-{b.options.photos}")
 
 
 def first_epoch(b: Bench, dtype: str) -> dict[str, dict]:
     """Files never decoded before: the floor knows nothing either."""
     threads, count = b.options.threads, b.options.photos
     floor = run_json([FLOOR_IMAGE, str(b.photos), str(threads), "1", str(BATCH), dtype, SPEC[dtype]])
-    with unknown(b) as env:
+    with unknown(b.photos) as env:
         engine = ours(b.photos, dtype=dtype, threads=threads, env=env)
     check_count(floor, count, "the floor")
     check_count(engine, count, "fullbore")
@@ -274,7 +278,7 @@ def cold(b: Bench) -> None:
         pairs = []
         for _ in range(b.options.rounds):
             floor = run_json([FLOOR_IO, str(b.photos), name, str(threads), str(best), "float32", SPEC["float32"]])
-            with unknown(b) as cache:
+            with unknown(b.photos) as cache:
                 engine = ours(b.photos, "--cold", "--epochs", "1", threads=threads, env={**env, **cache})
             check_count(floor, count, "the floor")
             check_count(engine, count, "fullbore")
@@ -284,6 +288,66 @@ def cold(b: Bench) -> None:
         refused = "io_uring" if name == "uring" else "io_uring refused, pread"
         b.row(f"cold, {refused}: img/s against the bare loop at depth {best}", f"{rate['ours']:.0f}", f"{rate['floor']:.0f}",
               f"{rate['ours'] / rate['floor']:.3f}", ">= 0.9", f"float32, batch {BATCH}, {threads} threads, {b.options.rounds} rounds")
+
+
+def large_photos(b: Bench, count: int) -> Path:
+    """Mosaics of the bench's photographs, 1632 x 1224 pixels: what a camera of two megapixels writes, in size and detail."""
+    from PIL import Image
+
+    out = ROOT / ".cache" / f"large-{count}"
+    if (out / ".made").exists():
+        return out
+    files = sorted(b.photos.rglob("*.jpg"))
+    for i in range(count):
+        image = Image.new("RGB", (1632, 1224))
+        for k in range(9):
+            with Image.open(files[(9 * i + k) % len(files)]) as part:
+                image.paste(part.convert("RGB").resize((544, 408), Image.Resampling.BICUBIC), (k % 3 * 544, k // 3 * 408))
+        path = out / f"class{i % 4}" / f"{i:04d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path, quality=93, subsampling=2 if i % 4 == 0 else 0)
+    (out / ".made").write_text("")
+    return out
+
+
+PILLOW_WHOLE = """
+import json, sys, time, pathlib
+from PIL import Image
+files = sorted(pathlib.Path(sys.argv[1]).rglob("*.jpg"))
+started = time.process_time()
+for path in files:
+    image = Image.open(path).convert("RGB")
+    scale = 256 / min(image.size)
+    image.resize((int(image.width * scale), int(image.height * scale)), Image.Resampling.BILINEAR)
+print(json.dumps({"samples": len(files), "cpu_seconds_per_1000_samples": (time.process_time() - started) / len(files) * 1000}))
+"""
+
+
+def draft(b: Bench) -> None:
+    """2-megapixel photographs for validation, resize size=256: draft=1 against decoding them whole, by the engine and by Pillow."""
+    count = 100 if b.options.quick else 400
+    folder = large_photos(b, count)
+    env_known = all_known(folder, count, ROOT / ".cache" / f"known-large-{count}")
+    sides: dict[str, list[dict]] = {name: [] for name in ("first draft", "first whole", "known draft", "known whole", "Pillow whole")}
+    for _ in range(b.options.rounds):
+        for name, flag in (("draft", " draft=1"), ("whole", "")):
+            spec = f"resize size=256{flag}; center_crop size=224,224; {IMAGENET}"
+            with unknown(folder) as env:
+                sides[f"first {name}"].append(ours(folder, threads=b.options.threads, transform=spec, env=env))
+            sides[f"known {name}"].append(ours(folder, threads=b.options.threads, transform=spec, env=env_known))
+        sides["Pillow whole"].append(run_json([sys.executable, "-c", PILLOW_WHOLE, str(folder)]))
+    for name, records in sides.items():
+        for record in records:
+            check_count(record, count, name)
+    b.results["draft"] = sides
+    cpu = {name: statistics.median(map(cpu_per_1000_decoded, records)) for name, records in sides.items()}
+    how = f"{count} photographs of 1632 x 1224, {b.options.threads} threads, {b.options.rounds} rounds"
+    for state in ("first", "known"):
+        label = f"draft=1, {'first epoch' if state == 'first' else 'known files'}: CPU s per 1000 against"
+        mine = cpu[f"{state} draft"]
+        for other in (f"{state} whole", "Pillow whole"):
+            what = "the engine without draft" if other != "Pillow whole" else "Pillow's whole decode + resize"
+            b.row(f"{label} {what}", f"{mine:.2f}", f"{cpu[other]:.2f}", f"{cpu[other] / mine:.2f} less", ">= 2", how)
 
 
 def tiny_folder(count: int) -> tuple[Path, Path]:
@@ -321,7 +385,7 @@ def overhead(b: Bench) -> None:
 
 SECTIONS = {
     "same_pixels": same_pixels, "warm": warm, "accelerator": accelerator, "first_batch": first_batch, "small_memory": small_memory,
-    "cold": cold, "overhead": overhead,
+    "cold": cold, "overhead": overhead, "draft": draft,
 }
 
 

@@ -1,8 +1,9 @@
 /* JPEG, exact regions: common files by the decoder in jpeg_fast.c, everything else, and whatever that one finds odd, by libjpeg-turbo.
  *
  * This is libjpeg-turbo's way: rows above the region are skipped (their coefficients are decoded and dropped), columns beside it are
- * neither transformed nor converted, and nothing below it is read. The result equals a full decode because what is decoded reaches one pixel further than the region on either
- * side: chroma upsampling by two blends a pixel with its neighbours, and libjpeg treats the border of a crop like the border of an image.
+ * neither transformed nor converted, and nothing below it is read. The result equals a full decode because what is decoded reaches one
+ * pixel further than the region on either side: chroma upsampling by two blends a pixel with its neighbours, and libjpeg treats the border
+ * of a crop like the border of an image.
  * It rounds the left border down to a whole iMCU by itself, and reads the row above when upsampling needs one.
  * Files whose coefficients are incomplete (a progressive file that stops early, yet has its end marker) are smoothed across blocks by
  * libjpeg; the smoothing looks further than we can prove, so these are decoded whole.

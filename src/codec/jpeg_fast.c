@@ -1,8 +1,9 @@
-/* Regions of common JPEG files, exactly as libjpeg-turbo decodes them.
+/* Regions of common JPEG files, exactly as libjpeg-turbo decodes them, at full scale or at 1/2, 1/4, 1/8.
  *
  * Two ways. Where a record knows every row of the region, the decoder begins in each row at the checkpoint left of it, decodes two rows at
- * a time and stops right of it: nothing else is even looked at. Otherwise one lane goes from the top, or from the last row known, through all
- * rows down to the region's end, and leaves checkpoints as it passes: rows above the region and columns beside it are not transformed.
+ * a time and stops right of it: nothing else is even looked at. Otherwise one lane goes from the top, or from the last row known, through
+ * all rows down to the region's end, and leaves checkpoints as it passes: of rows above the region and columns beside it nothing is kept
+ * but the predictors. The scale changes what is made of the coefficients, not the way to them: a record serves all scales.
  *
  * Anything odd ends the attempt: a code that is none, too many coefficients, a marker or the end where data should be, a restart marker out
  * of turn, a checkpoint that is not where the record says. A wrong record is dropped and the file decoded without it; a wrong file is

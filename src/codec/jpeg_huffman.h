@@ -7,8 +7,8 @@
  * Values in the table itself, where they fit, were tried: a twentieth of the coefficients did not fit, and jumping for these cost more than
  * cutting out all of them.
  *
- * Where values are not wanted, one look-up passes as many symbols as have their codes in it: 6 bits length with all values, 2 unused, 8 bits
- * coefficients, JPEG_END_RUN + 1 more after an end of block. JPEG_NO_SKIP: not even one.
+ * Where values are not wanted, one look-up passes as many symbols as have their codes in it: 6 bits length with all values (25 at most),
+ * 2 unused, 8 bits coefficients, JPEG_END_RUN + 1 more after an end of block. JPEG_NO_SKIP: not even one.
  *
  * Building one takes a few microseconds; files that share tables (most have the standard's) find them on the thread's shelf. */
 #ifndef FB_CODEC_JPEG_HUFFMAN_H
@@ -17,7 +17,7 @@
 #include "base/budget.h"
 #include "codec/jpeg_plan.h"
 
-enum { JPEG_LOOK_BITS = 10, JPEG_QUICK_BITS = 18, JPEG_END_RUN = 127, JPEG_SKIP_BITS = 25, JPEG_NO_SKIP = 64 << 8 };
+enum { JPEG_LOOK_BITS = 10, JPEG_QUICK_BITS = 18, JPEG_END_RUN = 127, JPEG_NO_SKIP = 64 << 8 };
 
 struct jpeg_huffman {
     uint32_t quick[1 << JPEG_LOOK_BITS];

@@ -12,7 +12,8 @@ static inline __m256i pair(int first, int second)
 /* A row of two blocks' coefficients, dequantised. */
 static inline __m256i row_of(const struct jpeg_block *a, const struct jpeg_block *b, const int16_t *quant, int row)
 {
-    __m128i in_a = _mm_load_si128((const void *)(a->coefficients + 8 * row)), in_b = _mm_load_si128((const void *)(b->coefficients + 8 * row));
+    __m128i in_a = _mm_load_si128((const void *)(a->coefficients + 8 * row));
+    __m128i in_b = _mm_load_si128((const void *)(b->coefficients + 8 * row));
     __m256i steps = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(quant + 8 * row)));
     return _mm256_mullo_epi16(_mm256_inserti128_si256(_mm256_castsi128_si256(in_a), in_b, 1), steps);
 }
@@ -116,11 +117,13 @@ static inline struct halves first_pass(const struct jpeg_block *a, const struct 
     const __m256i half = _mm256_set1_epi32(1 << 12), w13 = pair(29692, -10426), w57 = pair(6967, -5906);
     __m256i x0 = row_of(a, b, quant, 0), x1 = row_of(a, b, quant, 1), x3 = row_of(a, b, quant, 3), x5 = row_of(a, b, quant, 5),
             x7 = row_of(a, b, quant, 7);
-    __m256i odd13 = _mm256_blend_epi16(_mm256_srli_epi32(x1, 16), x3, 0xaa), odd57 = _mm256_blend_epi16(_mm256_srli_epi32(x5, 16), x7, 0xaa);
-    __m256i even13 = _mm256_blend_epi16(x1, _mm256_slli_epi32(x3, 16), 0xaa), even57 = _mm256_blend_epi16(x5, _mm256_slli_epi32(x7, 16), 0xaa);
+    __m256i odd13 = _mm256_blend_epi16(_mm256_srli_epi32(x1, 16), x3, 0xaa);
+    __m256i odd57 = _mm256_blend_epi16(_mm256_srli_epi32(x5, 16), x7, 0xaa);
+    __m256i even13 = _mm256_blend_epi16(x1, _mm256_slli_epi32(x3, 16), 0xaa);
+    __m256i even57 = _mm256_blend_epi16(x5, _mm256_slli_epi32(x7, 16), 0xaa);
     __m256i odd = _mm256_add_epi32(_mm256_madd_epi16(odd13, w13), _mm256_madd_epi16(odd57, w57));
     __m256i even = _mm256_add_epi32(_mm256_madd_epi16(even13, w13), _mm256_madd_epi16(even57, w57));
-    __m256i mean = _mm256_add_epi32(_mm256_srai_epi32(_mm256_slli_epi32(_mm256_srai_epi32(x0, 16), 16), 1), half);
+    __m256i mean = _mm256_add_epi32(_mm256_slli_epi32(_mm256_srai_epi32(x0, 16), 15), half);
     __m256i first = _mm256_add_epi32(_mm256_srai_epi32(_mm256_slli_epi32(x0, 16), 1), half);
     return (struct halves){
         _mm256_srai_epi32(_mm256_add_epi32(mean, odd), 13), _mm256_srai_epi32(_mm256_sub_epi32(mean, odd), 13),

@@ -31,7 +31,7 @@ static inline uint32_t image_reduced(uint32_t side, uint32_t scale)
     return (side + scale - 1) / scale;
 }
 
-/* The pixels of a file of width x height that a region of it at 1/scale is made of, one reduced pixel more on each side for what blends in. */
+/* The pixels of a file of width x height that a region of it at 1/scale is made of, one reduced pixel more each side: it may blend in. */
 static inline struct region image_region_in_file(struct region r, uint32_t scale, uint32_t width, uint32_t height)
 {
     uint32_t top = (r.top ? r.top - 1 : 0) * scale, bottom = (r.top + r.height + 1) * scale;

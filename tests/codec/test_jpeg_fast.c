@@ -1,5 +1,5 @@
-/* Our JPEG decoder gives libjpeg-turbo's pixels: varied files x scales x random regions, without a record, with the record of another region
- * or scale, with a full one, in C and with SIMD; and wild coefficients that no encoder writes. */
+/* Our JPEG decoder gives libjpeg-turbo's pixels: varied files x scales x random regions, without a record, with the record of another
+ * region or scale, with a full one, in C and with SIMD; and wild coefficients that no encoder writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A region of a JPEG equals the same pixels of a whole decode: every left x width, every top x height, for every kind of file, at full scale
- * and at 1/2, 1/4 and 1/8. */
+/* A region of a JPEG equals the same pixels of a whole decode: every left x width, every top x height, for every kind of file, at full
+ * scale and at 1/2, 1/4 and 1/8. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
