@@ -94,8 +94,9 @@ static void write_head(struct feed *f, const fb_options *o)
     struct text t = {.limit = 4096};
     text_printf(&t, "{\"format\":%d,\"fullbore\":\"" FB_VERSION "\",\"pid\":%d", AUDIT_FORMAT, (int)f->pid);
     text_printf(&t, ",\"fingerprint\":\"%016" PRIx64 "\",\"samples\":%" PRIu64, f->origin.fingerprint, f->origin.samples);
-    text_printf(&t, ",\"seed\":\"%" PRIu64 "\",\"order\":\"%s\",\"config\":\"%016" PRIx64 "\"}", f->seed, order_kind_name(f->origin.order),
-                config_of(f, o));
+    text_printf(&t, ",\"seed\":\"%" PRIu64 "\",\"order\":\"%s\",\"window\":[%" PRIu64 ",%" PRIu64 "]", f->seed,
+                order_kind_name(f->origin.order), f->origin.block, f->origin.window);
+    text_printf(&t, ",\"config\":\"%016" PRIx64 "\"}", config_of(f, o));
     append_text(f, AUDIT_HEAD, &t);
 }
 
@@ -188,26 +189,42 @@ void audit_run(struct feed *f)
     f->audit->has_run = true;
 }
 
-void audit_bad(struct feed *f, const struct load *l, const struct fb_error *e)
+void audit_bad(struct feed *f, uint64_t epoch, uint64_t sample, const char *key, const char *cause)
 {
     if (!f->audit)
         return;
     struct text t = {.limit = 16384};
-    text_printf(&t, "{\"epoch\":%" PRIu64 ",\"sample\":%" PRIu64 ",\"key\":", l->slot->epoch, l->selected);
-    text_json_string(&t, l->where.key);
+    text_printf(&t, "{\"epoch\":%" PRIu64 ",\"sample\":%" PRIu64 ",\"key\":", epoch, sample);
+    text_json_string(&t, key);
     text_printf(&t, ",\"cause\":");
-    text_json_string(&t, e->cause);
+    text_json_string(&t, cause);
     text_printf(&t, "}");
     append_text(f, AUDIT_BAD, &t);
 }
 
 /* ---- places ---- */
 
-static uint32_t content_of(const struct slot *s, uint32_t place)
+/* Where a field of a place lies, and how much of it is the sample's. `is_packed`: all loads are done, and ragged rows lie together. */
+static const void *field_of(const struct slot *s, int field, uint32_t place, bool is_packed, size_t *bytes)
+{
+    const struct slot_field *d = &s->shape->field[field];
+    *bytes = d->packing == SLOT_STACKED ? d->sample_bytes : s->rows[place] * d->sample_bytes;
+    if (d->packing != SLOT_RAGGED || !is_packed)
+        return slot_at(s, field, place);
+    const int64_t *offsets = slot_at(s, s->shape->length_field, 0);
+    return (const char *)s->rows_memory + s->rows_at[field] + (size_t)offsets[place] * d->sample_bytes;
+}
+
+static uint32_t content_of(const struct slot *s, uint32_t place, bool is_packed)
 {
     uint64_t h = 0;
-    for (int i = 0; i < s->shape->field_count; i++)
-        h = rng_mix(h, checksum_of(slot_at(s, i, place), s->shape->field[i].sample_bytes));
+    for (int i = 0; i < s->shape->field_count; i++) {
+        if (s->shape->row_bytes && i == s->shape->length_field) /* made last of all */
+            continue;
+        size_t bytes;
+        const void *data = field_of(s, i, place, is_packed, &bytes);
+        h = rng_mix(h, checksum_of(data, bytes));
+    }
     return (uint32_t)h;
 }
 
@@ -216,6 +233,13 @@ static uint16_t source_of(const void *bytes, size_t n)
 {
     uint64_t h = rng_mix(checksum_of(bytes, n < SOURCE_BYTES ? n : SOURCE_BYTES), n);
     return (uint16_t)(h % UINT16_MAX + 1);
+}
+
+void audit_prepare(struct feed *f, struct slot *s)
+{
+    struct load *loads = s->loads;
+    for (uint32_t i = 0; f->audit && i < s->count; i++)
+        loads[i].proof = (struct audit_proof){0};
 }
 
 void audit_placed(struct feed *f, const struct load *l, const void *bytes, size_t n)
@@ -228,10 +252,26 @@ void audit_placed(struct feed *f, const struct load *l, const void *bytes, size_
         .sample = l->selected,
         .position = l->position,
         .attempt = l->attempt,
-        .content = content_of(l->slot, l->place),
+        .content = content_of(l->slot, l->place, false),
         .source = is_known ? source_of(bytes, n) : 0,
         .is_there = true,
     };
+}
+
+void audit_row_attempt(const struct slot *s, uint32_t place, uint32_t attempt)
+{
+    ((struct load *)s->loads)[place].proof.attempt = attempt;
+}
+
+void audit_row(struct feed *f, const struct slot *s, uint32_t place)
+{
+    if (!f->audit)
+        return;
+    struct audit_proof *p = &((struct load *)s->loads)[place].proof;
+    p->sample = s->place[place].selected;
+    p->position = s->place[place].position;
+    p->content = content_of(s, place, false);
+    p->is_there = true;
 }
 
 /* ---- batches ---- */
@@ -267,7 +307,7 @@ static uint8_t *put_place(uint8_t *at, const struct audit_proof *p, uint64_t las
 /* Which places are compared once more: as many as the consumer can spare, in turn. */
 static uint32_t compared_places(const struct slot *s)
 {
-    size_t each = s->shape->bytes / s->shape->places + 1, most = COMPARE_BYTES / each + 1;
+    size_t each = s->shape->bytes / s->shape->places + s->shape->row_bytes * (s->longest + 1) + 1, most = COMPARE_BYTES / each + 1;
     return s->count < most ? s->count : (uint32_t)most;
 }
 
@@ -289,7 +329,7 @@ void audit_delivered(struct feed *f, const struct slot *s)
         bool is_compared = p.is_there && (i + s->count - from) % s->count < compared;
         if (!p.is_there)
             p = (struct audit_proof){.sample = sample, .position = expected};
-        at = put_place(at, &p, sample, expected, is_compared && content_of(s, i) != p.content);
+        at = put_place(at, &p, sample, expected, is_compared && content_of(s, i, true) != p.content);
         sample = p.sample;
         expected = p.position + 1;
     }

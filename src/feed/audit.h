@@ -38,10 +38,15 @@ void audit_close(struct feed *f);
 void audit_run(struct feed *f);
 /* The stretch ends: "done", "failed". One that another interrupts is "left". */
 void audit_end(struct feed *f, const char *why);
+/* Nothing is known of the slot's places yet. The planner's, before the loads go. */
+void audit_prepare(struct feed *f, struct slot *s);
 /* A worker has filled the load's place from these bytes (NULL: not known). */
 void audit_placed(struct feed *f, const struct load *l, const void *bytes, size_t n);
-/* A sample was bad. Any thread. */
-void audit_bad(struct feed *f, const struct load *l, const struct fb_error *e);
+/* The same for a place filled by a row, which the place itself names; before it, if that is a stand-in, which one. */
+void audit_row(struct feed *f, const struct slot *s, uint32_t place);
+void audit_row_attempt(const struct slot *s, uint32_t place, uint32_t attempt);
+/* A sample (of the selection) was bad. Any thread. */
+void audit_bad(struct feed *f, uint64_t epoch, uint64_t sample, const char *key, const char *cause);
 /* A batch is handed out. Consumer's thread, without the lock. */
 void audit_delivered(struct feed *f, const struct slot *s);
 

@@ -29,7 +29,6 @@ void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position
     l->buffer = NULL;
     l->error = NULL;
     l->next = NULL;
-    l->proof.is_there = false;
     load_step(l, LOAD_PLANNED);
 }
 
@@ -132,7 +131,7 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
         return;
     }
     feed_note_bad(f, e, l->slot->epoch);
-    audit_bad(f, l, e);
+    audit_bad(f, l->slot->epoch, l->selected, l->where.key, e->cause);
     if (++l->attempt > MOST_ATTEMPTS || f->subset.count == 1) {
         error_remedy(e, "every stand-in tried was bad, too: check the data set");
         load_fail_batch(f, l, e);

@@ -294,6 +294,7 @@ static void fill_slot(struct plan_state *p, struct slot *s, const struct run *ru
     free(s->error);
     s->error = NULL;
     slot_prepare(s, (uint32_t)span.count);
+    audit_prepare(f, s);
     struct state after = feed_state_at(f, s->epoch, s->end, &run->skips);
     state_write(&after, s->state_json, sizeof(s->state_json));
     atomic_store_explicit(&s->remaining, s->count, memory_order_relaxed);

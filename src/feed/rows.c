@@ -443,6 +443,7 @@ static int read_or_replace(struct group *g, uint32_t i, struct fb_error *e)
     for (uint32_t attempt = 1;; attempt++) {
         error_clear(e);
         int rc = read_one(g, i, e);
+        audit_row_attempt(l->slot, place_of(l, i), attempt - 1);
         if (rc == 0)
             return 0;
         char key[1024];
@@ -453,6 +454,7 @@ static int read_or_replace(struct group *g, uint32_t i, struct fb_error *e)
         if (attempt > MOST_ATTEMPTS || f->subset.count == 1)
             return rc;
         feed_note_bad(f, e, l->slot->epoch);
+        audit_bad(f, l->slot->epoch, p->selected, key, e->cause);
         pthread_mutex_lock(&f->lock);
         l->slot->redraws++;
         pthread_mutex_unlock(&f->lock);
@@ -488,8 +490,10 @@ void rows_run(struct worker *w, struct feed *f, struct load *l)
         rc = take_rows(&g, &e);
     if (rc < 0 && f->skips_bad && !load_is_systemic(&e))
         rc = read_singly(&g, &e);
-    for (uint32_t i = 0; rc == 0 && i < l->count; i++)
+    for (uint32_t i = 0; rc == 0 && i < l->count; i++) {
         rc = copy_labels(&g, i, &e);
+        audit_row(f, l->slot, place_of(l, i));
+    }
     uint64_t now = clock_now_ns();
     meter_work(&f->meter, w->index, STAGE_DECODE, now - read_ns, l->count, l->count * f->arrays->want[0].row_bytes);
     load_note_service(f, now - since);

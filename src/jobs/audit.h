@@ -52,6 +52,7 @@ struct audit_part {
 struct audit_stream {
     uint64_t fingerprint, samples, seed;
     enum order_kind order;
+    uint64_t block, window;
     struct audit_part *part;  /* by the time they began */
     uint64_t parts;
     uint64_t logs, ranks, restarts; /* logs of it; largest world; how often rank 0 was started again */

@@ -77,7 +77,8 @@ static const struct audit_stream *find(const struct audit_set *s, const struct a
 {
     for (uint64_t i = 0; i < s->streams; i++) {
         const struct audit_stream *b = &s->stream[i];
-        if (b->fingerprint == like->fingerprint && b->seed == like->seed && b->order == like->order && b->samples == like->samples)
+        if (b->fingerprint == like->fingerprint && b->seed == like->seed && b->order == like->order && b->samples == like->samples &&
+            b->block == like->block && b->window == like->window)
             return b;
     }
     return NULL;

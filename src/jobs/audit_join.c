@@ -49,7 +49,8 @@ static int open_logs(struct audit_set *s, const char *dir, struct dirent **names
 
 static bool is_of(const struct audit_stream *s, const struct audit_log *l)
 {
-    return s->fingerprint == l->fingerprint && s->samples == l->samples && s->seed == l->seed && s->order == l->order;
+    return s->fingerprint == l->fingerprint && s->samples == l->samples && s->seed == l->seed && s->order == l->order && s->block == l->block &&
+           s->window == l->window;
 }
 
 static struct audit_stream *stream_of(struct audit_set *s, const struct audit_log *l)
@@ -57,8 +58,11 @@ static struct audit_stream *stream_of(struct audit_set *s, const struct audit_lo
     for (uint64_t i = 0; i < s->streams; i++)
         if (is_of(&s->stream[i], l))
             return &s->stream[i];
-    s->stream[s->streams] = (struct audit_stream){.fingerprint = l->fingerprint, .samples = l->samples, .seed = l->seed, .order = l->order};
-    return &s->stream[s->streams++];
+    struct audit_stream *new = &s->stream[s->streams++];
+    *new = (struct audit_stream){.fingerprint = l->fingerprint, .samples = l->samples, .seed = l->seed, .order = l->order};
+    new->block = l->block;
+    new->window = l->window;
+    return new;
 }
 
 static int by_time(const void *a, const void *b)

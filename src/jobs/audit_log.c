@@ -53,6 +53,11 @@ static bool take_head(struct audit_log *l, const json_t *o)
     is_good = is_good && get_digits(o, "fingerprint", 16, &l->fingerprint) && get_digits(o, "config", 16, &l->config);
     is_good = is_good && get_digits(o, "seed", 10, &l->seed) && get_number(o, "samples", &l->samples);
     l->order = is_good ? order_kind_named(order) : ORDER_KINDS;
+    const json_t *window = json_object_get(o, "window"), *block = json_array_get(window, 0), *blocks = json_array_get(window, 1);
+    l->block = json_is_integer(block) && json_integer_value(block) > 0 ? (uint64_t)json_integer_value(block) : 0;
+    l->window = json_is_integer(blocks) && json_integer_value(blocks) > 0 ? (uint64_t)json_integer_value(blocks) : 0;
+    if (l->order == ORDER_WINDOW && (!l->block || !l->window))
+        return false;
     l->has_head = is_good && l->order != ORDER_KINDS && l->samples > 0 && l->samples < INT64_MAX / 4;
     return l->has_head;
 }

@@ -39,6 +39,7 @@ struct audit_log {
     int fd;
     uint64_t fingerprint, samples, seed, config; /* what it is a log of */
     enum order_kind order;
+    uint64_t block, window;     /* of ORDER_WINDOW */
     uint64_t bytes, torn_bytes; /* in all; of the last record, which is not whole */
     bool has_head, is_damaged;
     uint64_t damaged_at;

@@ -8,10 +8,11 @@
 #include "base/text.h"
 #include "jobs/audit_own.h"
 #include "model/audit_format.h"
+#include "order/window.h"
 
 static bool is_permuted(const struct proof *p)
 {
-    return p->stream->order == ORDER_PLAIN || p->stream->order == ORDER_SHUFFLED;
+    return p->stream->order != ORDER_WEIGHTED && p->stream->order != ORDER_GIVEN;
 }
 
 /* ---- tables ---- */
@@ -249,7 +250,9 @@ static void sum_up(struct proof *p)
 static int read_epoch(struct proof *p)
 {
     const struct audit_stream *s = p->stream;
-    order_init(&p->order, s->samples, s->seed, p->epoch->epoch, s->order == ORDER_SHUFFLED, NULL);
+    order_init(&p->order, s->samples, s->seed, p->epoch->epoch, s->order == ORDER_SHUFFLED || s->order == ORDER_WINDOW, NULL);
+    if (s->order == ORDER_WINDOW)
+        order_use_window(&p->order, s->block, s->window);
     for (uint64_t i = 0; i < s->parts; i++)
         if (s->part[i].stretch->epoch == p->epoch->epoch)
             FB_TRY(take_part(p, &s->part[i]));

@@ -6,8 +6,9 @@
  * The check is the lower half of a rolling digest: xxh3 over (the digest before, type, length, payload). So a record that was left out,
  * moved or changed is noticed at the next one; a torn last record is a process that was killed. All records but AUDIT_BATCH are JSON:
  *
- *     AUDIT_HEAD   {"format":1,"fullbore":"0.1.0","pid":7,"fingerprint":"hex","samples":n,"seed":"7","order":"shuffled","config":"hex"}
- *                  first of all; config is over transforms, dtype, layout and labels: with another one other pixels are to be expected
+ *     AUDIT_HEAD   {"format":1,"fullbore":"0.1.0","pid":7,"fingerprint":"hex","samples":n,"seed":"7","order":"shuffled","window":[0,0],
+ *                  "config":"hex"}: first of all; window as in a state; config is over transforms, dtype, layout and labels: with
+ *                  another one other pixels are to be expected
  *     AUDIT_RUN    {"began_ns":unix time,"epoch":e,"start":position,"rank":r,"world":w,"global_batch":B,"drop_last":false,"skip":[[a,b]]}
  *                  a stretch of batches begins; the following records belong to it
  *     AUDIT_BAD    {"epoch":e,"sample":s,"key":"a/b.jpg","cause":"..."}: a sample that could not be used

@@ -245,3 +245,32 @@ def test_the_first_difference_is_shown(tiny: Path, tmp_path: Path) -> None:
     assert "the seed: 0 in the first run, 4 in the other" in audit(tmp_path / "a", tmp_path / "c")[1]["difference"]
     run_world(tiny, tmp_path / "d", 2, batches=5)
     assert "epoch 0, position 60: only the first run has it" in audit(tmp_path / "a", tmp_path / "d")[1]["difference"]
+
+
+# ---- rows, bags, windows
+
+
+def run_epochs(logs: Path, source: Path, **arguments: Any) -> dict[str, Any]:
+    with audited(logs), fb.Loader(source, batch_size=64, framework="numpy", **arguments) as loader:
+        for _ in range(2):
+            list(loader)
+    code, report = audit(logs)
+    assert code == 0, report["problems"]
+    return report
+
+
+def test_rows_and_windows_are_proved(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((5000, 8), dtype=np.float32))
+    for shuffle in (False, True, "window"):
+        report = run_epochs(tmp_path / f"{shuffle}", tmp_path / "rows.npy", shuffle=shuffle)
+        assert [e["handed_out"] for e in epochs(report).values()] == [5000, 5000]
+
+
+@pytest.mark.parametrize("collate", [fb.Pad(), fb.Ragged()])
+def test_bags_are_proved(tmp_path: Path, collate: Any) -> None:
+    bags = tmp_path / "bags"
+    bags.mkdir()
+    for i in range(100):
+        np.save(bags / f"{i:03}.npy", np.random.default_rng(i).random((1 + i % 7, 4), dtype=np.float32))
+    report = run_epochs(tmp_path / "logs", bags, shuffle=True, sample="file", collate=collate)
+    assert [e["handed_out"] for e in epochs(report).values()] == [100, 100]
