@@ -15,35 +15,45 @@
 
 #include "base/error.h"
 
-enum { FFT_LANES = 8, FFT_MAX_PASSES = 16, FFT_MAX_SIZE = 1 << 16 };
+enum { FFT_LANES = 8, FFT_LANES64 = 4, FFT_MAX_PASSES = 16, FFT_MAX_SIZE = 1 << 16 };
+
+/* Cosines and sines, pair by pair, in both precisions. */
+struct fft_table {
+    const double *f64;
+    const float *f32;
+};
 
 struct fft_pass {
     uint32_t radix, length, stride; /* length: of the transforms that this pass splits; stride: how many are interleaved */
-    const float *twiddle;           /* (radix - 1) pairs for each of length / radix positions */
-    const float *roots;             /* radix pairs, of a radix without a form of its own; else NULL */
+    struct fft_table twiddle;       /* (radix - 1) pairs for each of length / radix positions */
+    struct fft_table roots;         /* radix pairs, of a radix without a form of its own */
 };
 
 struct fft_plan {
     uint32_t n, half; /* of the real transform; n / 2 */
     int pass_count;
     struct fft_pass pass[FFT_MAX_PASSES];
-    const float *last; /* pairs for k = 0..n/4: the last step's */
-    float *memory;
+    struct fft_table last; /* pairs for k = 0..n/4: the last step's */
+    void *memory;
 };
 
 /* FB_E_USAGE: n is odd, less than 2 or more than FFT_MAX_SIZE. */
 int fft_plan_make(struct fft_plan *p, uint32_t n, struct fb_error *e);
 void fft_plan_free(struct fft_plan *p);
 
-/* The floats of each of the two buffers below. */
-static inline size_t fft_buffer_floats(const struct fft_plan *p)
+/* The numbers of each of the two buffers below. */
+static inline size_t fft_buffer_numbers(const struct fft_plan *p, int lane_count)
 {
-    return (size_t)(p->n + 2) * FFT_LANES;
+    return (size_t)(p->n + 2) * (size_t)lane_count;
 }
 
 /* Sample t of lane l is x[t * 8 + l]; y is for its use. The result is in one of them: number k * 8 + l, k = 0..n/2, is the squared
  * magnitude of bin k of lane l. The versions give the same bytes. */
 typedef const float *fft_power_fn(const struct fft_plan *p, float *x, float *y);
 fft_power_fn fft_power_c, fft_power_avx2;
+
+/* The same of four signals in float64 (sample t of lane l is x[t * 4 + l]): within 1e-15 of the norm. */
+typedef const double *fft_power64_fn(const struct fft_plan *p, double *x, double *y);
+fft_power64_fn fft_power64_c, fft_power64_avx2;
 
 #endif

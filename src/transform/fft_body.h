@@ -1,5 +1,6 @@
-/* The transform, compiled once in plain C and once for AVX2: FFT_NAME(x) names the functions. The arithmetic is written in vectors of
- * eight, which the compiler splits where the processor has shorter ones; nothing is fused, so both give the same bytes.
+/* The transform, compiled once in plain C and once for AVX2 (FFT_NAME names the functions), each in float32 and float64. The arithmetic is
+ * written in vectors of eight, which the compiler splits where the processor has shorter ones; nothing is fused, so both give the same
+ * bytes.
  */
 #ifndef FB_TRANSFORM_FFT_BODY_H
 #define FB_TRANSFORM_FFT_BODY_H
@@ -11,132 +12,163 @@
 #define FFT_NAME(x) x##_c
 #endif
 
-struct complex8 {
-    lanes re, im;
+#ifdef FFT_IS_DOUBLE
+typedef double real;
+typedef lanes_f64 vector;
+enum { LANES = FFT_LANES64 };
+#define FFT_POWER FFT_NAME(fft_power64)
+#define FFT_TABLE(T) (T).f64
+#else
+typedef float real;
+typedef lanes vector;
+enum { LANES = FFT_LANES };
+#define FFT_POWER FFT_NAME(fft_power)
+#define FFT_TABLE(T) (T).f32
+#endif
+
+static inline vector load(const real *p)
+{
+    vector v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static inline void store(real *p, vector v)
+{
+    memcpy(p, &v, sizeof(v));
+}
+
+static inline vector all(real f)
+{
+    return f - (vector){0};
+}
+
+struct complex {
+    vector re, im;
 };
 
-static inline struct complex8 load8(const float *p)
+static inline struct complex cload(const real *p)
 {
-    return (struct complex8){lanes_load(p), lanes_load(p + FFT_LANES)};
+    return (struct complex){load(p), load(p + LANES)};
 }
 
-static inline void store8(float *p, struct complex8 v)
+static inline void cstore(real *p, struct complex v)
 {
-    lanes_store(p, v.re);
-    lanes_store(p + FFT_LANES, v.im);
+    store(p, v.re);
+    store(p + LANES, v.im);
 }
 
-static inline struct complex8 add8(struct complex8 a, struct complex8 b)
+static inline struct complex cadd(struct complex a, struct complex b)
 {
-    return (struct complex8){a.re + b.re, a.im + b.im};
+    return (struct complex){a.re + b.re, a.im + b.im};
 }
 
-static inline struct complex8 subtract8(struct complex8 a, struct complex8 b)
+static inline struct complex csub(struct complex a, struct complex b)
 {
-    return (struct complex8){a.re - b.re, a.im - b.im};
+    return (struct complex){a.re - b.re, a.im - b.im};
 }
 
-static inline struct complex8 turn8(struct complex8 a, const float *w)
+static inline struct complex cturn(struct complex a, const real *w)
 {
-    lanes c = lanes_all(w[0]), s = lanes_all(w[1]);
-    return (struct complex8){a.re * c - a.im * s, a.re * s + a.im * c};
+    vector c = all(w[0]), s = all(w[1]);
+    return (struct complex){a.re * c - a.im * s, a.re * s + a.im * c};
 }
 
 /* Times -i. */
-static inline struct complex8 quarter8(struct complex8 a)
+static inline struct complex cquarter(struct complex a)
 {
-    return (struct complex8){a.im, -a.re};
+    return (struct complex){a.im, -a.re};
 }
 
-static inline struct complex8 scale8(struct complex8 a, float f)
+static inline struct complex cscale(struct complex a, real f)
 {
-    return (struct complex8){a.re * lanes_all(f), a.im * lanes_all(f)};
+    return (struct complex){a.re * all(f), a.im * all(f)};
 }
 
 /* ---- butterflies: a becomes its transform ---- */
 
-static inline void butterfly_2(struct complex8 *a)
+static inline void butterfly_2(struct complex *a)
 {
-    struct complex8 sum = add8(a[0], a[1]);
-    a[1] = subtract8(a[0], a[1]);
+    struct complex sum = cadd(a[0], a[1]);
+    a[1] = csub(a[0], a[1]);
     a[0] = sum;
 }
 
-static inline void butterfly_3(struct complex8 *a)
+static inline void butterfly_3(struct complex *a)
 {
-    const float sine = 0.86602540378443864676f;
-    struct complex8 sum = add8(a[1], a[2]), middle = subtract8(a[0], scale8(sum, 0.5f));
-    struct complex8 side = quarter8(scale8(subtract8(a[1], a[2]), sine));
-    a[0] = add8(a[0], sum);
-    a[1] = add8(middle, side);
-    a[2] = subtract8(middle, side);
+    const real sine = 0.86602540378443864676;
+    struct complex sum = cadd(a[1], a[2]), middle = csub(a[0], cscale(sum, 0.5));
+    struct complex side = cquarter(cscale(csub(a[1], a[2]), sine));
+    a[0] = cadd(a[0], sum);
+    a[1] = cadd(middle, side);
+    a[2] = csub(middle, side);
 }
 
-static inline void butterfly_4(struct complex8 *a)
+static inline void butterfly_4(struct complex *a)
 {
-    struct complex8 even = add8(a[0], a[2]), odd = subtract8(a[0], a[2]), sum = add8(a[1], a[3]), side = quarter8(subtract8(a[1], a[3]));
-    a[0] = add8(even, sum);
-    a[1] = add8(odd, side);
-    a[2] = subtract8(even, sum);
-    a[3] = subtract8(odd, side);
+    struct complex even = cadd(a[0], a[2]), odd = csub(a[0], a[2]), sum = cadd(a[1], a[3]), side = cquarter(csub(a[1], a[3]));
+    a[0] = cadd(even, sum);
+    a[1] = cadd(odd, side);
+    a[2] = csub(even, sum);
+    a[3] = csub(odd, side);
 }
 
-static inline void butterfly_5(struct complex8 *a)
+static inline void butterfly_5(struct complex *a)
 {
-    const float c1 = 0.30901699437494742410f, c2 = -0.80901699437494742410f, s1 = 0.95105651629515357212f, s2 = 0.58778525229247312917f;
-    struct complex8 p = add8(a[1], a[4]), m = subtract8(a[1], a[4]), q = add8(a[2], a[3]), n = subtract8(a[2], a[3]);
-    struct complex8 first = add8(a[0], add8(scale8(p, c1), scale8(q, c2))), second = add8(a[0], add8(scale8(p, c2), scale8(q, c1)));
-    struct complex8 side1 = quarter8(add8(scale8(m, s1), scale8(n, s2))), side2 = quarter8(subtract8(scale8(m, s2), scale8(n, s1)));
-    a[0] = add8(a[0], add8(p, q));
-    a[1] = add8(first, side1);
-    a[2] = add8(second, side2);
-    a[3] = subtract8(second, side2);
-    a[4] = subtract8(first, side1);
+    const real c1 = 0.30901699437494742410, c2 = -0.80901699437494742410, s1 = 0.95105651629515357212, s2 = 0.58778525229247312917;
+    struct complex p = cadd(a[1], a[4]), m = csub(a[1], a[4]), q = cadd(a[2], a[3]), n = csub(a[2], a[3]);
+    struct complex first = cadd(a[0], cadd(cscale(p, c1), cscale(q, c2))), second = cadd(a[0], cadd(cscale(p, c2), cscale(q, c1)));
+    struct complex side1 = cquarter(cadd(cscale(m, s1), cscale(n, s2))), side2 = cquarter(csub(cscale(m, s2), cscale(n, s1)));
+    a[0] = cadd(a[0], cadd(p, q));
+    a[1] = cadd(first, side1);
+    a[2] = cadd(second, side2);
+    a[3] = csub(second, side2);
+    a[4] = csub(first, side1);
 }
 
 /* ---- passes ---- */
 
 /* Every `radix`-th part of a transform together; x to y. The functions are made for their radix by inlining. */
-static inline __attribute__((always_inline)) void run_pass(const struct fft_pass *p, const float *x, float *y, uint32_t radix,
-                                                           void (*butterfly)(struct complex8 *))
+static inline __attribute__((always_inline)) void run_pass(const struct fft_pass *p, const real *x, real *y, uint32_t radix,
+                                                           void (*butterfly)(struct complex *))
 {
-    enum { STEP = 2 * FFT_LANES };
+    enum { STEP = 2 * LANES };
     size_t positions = p->length / radix, stride = p->stride;
     for (size_t i = 0; i < positions; i++) {
-        const float *w = p->twiddle + i * 2 * (radix - 1);
+        const real *w = FFT_TABLE(p->twiddle) + i * 2 * (radix - 1);
         for (size_t q = 0; q < stride; q++) {
-            struct complex8 a[5];
+            struct complex a[5];
             for (uint32_t k = 0; k < radix; k++)
-                a[k] = load8(x + (q + stride * (i + k * positions)) * STEP);
+                a[k] = cload(x + (q + stride * (i + k * positions)) * STEP);
             butterfly(a);
-            float *out = y + (q + stride * radix * i) * STEP;
-            store8(out, a[0]);
+            real *out = y + (q + stride * radix * i) * STEP;
+            cstore(out, a[0]);
             for (uint32_t k = 1; k < radix; k++)
-                store8(out + k * stride * STEP, i ? turn8(a[k], w + 2 * (k - 1)) : a[k]);
+                cstore(out + k * stride * STEP, i ? cturn(a[k], w + 2 * (k - 1)) : a[k]);
         }
     }
 }
 
 /* Any other radix: by its definition. */
-static void run_general(const struct fft_pass *p, const float *x, float *y)
+static void run_general(const struct fft_pass *p, const real *x, real *y)
 {
-    enum { STEP = 2 * FFT_LANES };
+    enum { STEP = 2 * LANES };
     size_t positions = p->length / p->radix, stride = p->stride;
     for (size_t i = 0; i < positions; i++)
         for (size_t q = 0; q < stride; q++)
             for (uint32_t k = 0; k < p->radix; k++) {
-                struct complex8 sum = load8(x + (q + stride * i) * STEP);
+                struct complex sum = cload(x + (q + stride * i) * STEP);
                 for (uint32_t j = 1; j < p->radix; j++) {
-                    const float *root = p->roots + 2 * ((uint64_t)j * k % p->radix);
-                    sum = add8(sum, turn8(load8(x + (q + stride * (i + j * positions)) * STEP), root));
+                    const real *root = FFT_TABLE(p->roots) + 2 * ((uint64_t)j * k % p->radix);
+                    sum = cadd(sum, cturn(cload(x + (q + stride * (i + j * positions)) * STEP), root));
                 }
                 if (k)
-                    sum = turn8(sum, p->twiddle + (i * (p->radix - 1) + k - 1) * 2);
-                store8(y + (q + stride * (p->radix * i + k)) * STEP, sum);
+                    sum = cturn(sum, FFT_TABLE(p->twiddle) + (i * (p->radix - 1) + k - 1) * 2);
+                cstore(y + (q + stride * (p->radix * i + k)) * STEP, sum);
             }
 }
 
-static void run_any(const struct fft_pass *p, const float *x, float *y)
+static void run_any(const struct fft_pass *p, const real *x, real *y)
 {
     switch (p->radix) {
     case 2: run_pass(p, x, y, 2, butterfly_2); break;
@@ -149,34 +181,34 @@ static void run_any(const struct fft_pass *p, const float *x, float *y)
 
 /* ---- the halves taken apart ---- */
 
-static inline lanes power8(struct complex8 a)
+static inline vector cpower(struct complex a)
 {
     return a.re * a.re + a.im * a.im;
 }
 
 /* Bins k and half - k of the real transform from the same of the complex one. */
-static void split_power(const struct fft_plan *p, const float *z, float *power)
+static void split_power(const struct fft_plan *p, const real *z, real *power)
 {
-    enum { STEP = 2 * FFT_LANES };
+    enum { STEP = 2 * LANES };
     size_t half = p->half;
-    const lanes quarter = lanes_all(0.25f);
-    struct complex8 zero = load8(z);
-    lanes_store(power, (zero.re + zero.im) * (zero.re + zero.im));
-    lanes_store(power + half * FFT_LANES, (zero.re - zero.im) * (zero.re - zero.im));
+    const vector quarter = all(0.25);
+    struct complex zero = cload(z);
+    store(power, (zero.re + zero.im) * (zero.re + zero.im));
+    store(power + half * LANES, (zero.re - zero.im) * (zero.re - zero.im));
     for (size_t k = 1; k <= half / 2; k++) {
-        struct complex8 a = load8(z + k * STEP), b = load8(z + (half - k) * STEP);
-        struct complex8 even = {a.re + b.re, a.im - b.im}, odd = quarter8((struct complex8){a.re - b.re, a.im + b.im});
-        struct complex8 turned = turn8(odd, p->last + 2 * k);
-        lanes_store(power + k * FFT_LANES, power8(add8(even, turned)) * quarter);
-        lanes_store(power + (half - k) * FFT_LANES, power8(subtract8(even, turned)) * quarter);
+        struct complex a = cload(z + k * STEP), b = cload(z + (half - k) * STEP);
+        struct complex even = {a.re + b.re, a.im - b.im}, odd = cquarter((struct complex){a.re - b.re, a.im + b.im});
+        struct complex turned = cturn(odd, FFT_TABLE(p->last) + 2 * k);
+        store(power + k * LANES, cpower(cadd(even, turned)) * quarter);
+        store(power + (half - k) * LANES, cpower(csub(even, turned)) * quarter);
     }
 }
 
-const float *FFT_NAME(fft_power)(const struct fft_plan *p, float *x, float *y)
+const real *FFT_POWER(const struct fft_plan *p, real *x, real *y)
 {
     for (int i = 0; i < p->pass_count; i++) {
         run_any(&p->pass[i], x, y);
-        float *swap = x;
+        real *swap = x;
         x = y;
         y = swap;
     }

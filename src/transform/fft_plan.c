@@ -18,42 +18,50 @@ static uint32_t next_radix(uint32_t left)
     return left;
 }
 
-static void put_root(float *to, double numerator, double denominator)
-{
-    double angle = -2 * M_PI * numerator / denominator;
-    to[0] = (float)cos(angle);
-    to[1] = (float)sin(angle);
-}
-
 static bool is_general(uint32_t radix)
 {
     return radix > 5;
 }
 
-static size_t table_floats(uint32_t half)
+static size_t table_numbers(uint32_t half)
 {
-    size_t floats = (size_t)(half / 2 + 1) * 2;
+    size_t numbers = (size_t)(half / 2 + 1) * 2;
     for (uint32_t left = half, radix; left > 1; left /= radix) {
         radix = next_radix(left);
-        floats += (size_t)2 * (radix - 1) * (left / radix) + (is_general(radix) ? 2 * radix : 0);
+        numbers += (size_t)2 * (radix - 1) * (left / radix) + (is_general(radix) ? 2 * radix : 0);
     }
-    return floats;
+    return numbers;
 }
 
-static float *add_pass(struct fft_plan *p, uint32_t left, uint32_t stride, float *table)
+/* Tables being filled: pairs go to both. */
+struct tables {
+    double *f64;
+    float *f32;
+};
+
+static struct fft_table here(const struct tables *t)
+{
+    return (struct fft_table){t->f64, t->f32};
+}
+
+static void put_root(struct tables *t, double numerator, double denominator)
+{
+    double angle = -2 * M_PI * numerator / denominator;
+    *t->f32++ = (float)(*t->f64++ = cos(angle));
+    *t->f32++ = (float)(*t->f64++ = sin(angle));
+}
+
+static void add_pass(struct fft_plan *p, uint32_t left, uint32_t stride, struct tables *t)
 {
     uint32_t radix = next_radix(left), positions = left / radix;
     struct fft_pass *pass = &p->pass[p->pass_count++];
-    *pass = (struct fft_pass){.radix = radix, .length = left, .stride = stride, .twiddle = table};
+    *pass = (struct fft_pass){.radix = radix, .length = left, .stride = stride, .twiddle = here(t)};
     for (uint32_t i = 0; i < positions; i++)
-        for (uint32_t k = 1; k < radix; k++, table += 2)
-            put_root(table, (double)i * k, left);
-    if (!is_general(radix))
-        return table;
-    pass->roots = table;
-    for (uint32_t k = 0; k < radix; k++, table += 2)
-        put_root(table, k, radix);
-    return table;
+        for (uint32_t k = 1; k < radix; k++)
+            put_root(t, (double)i * k, left);
+    pass->roots = here(t);
+    for (uint32_t k = 0; k < radix && is_general(radix); k++)
+        put_root(t, k, radix);
 }
 
 int fft_plan_make(struct fft_plan *p, uint32_t n, struct fb_error *e)
@@ -61,17 +69,19 @@ int fft_plan_make(struct fft_plan *p, uint32_t n, struct fb_error *e)
     *p = (struct fft_plan){.n = n, .half = n / 2};
     if (n < 2 || n % 2 || n > FFT_MAX_SIZE)
         return error_set(e, FB_E_USAGE, "transform", "n_fft=%u: an even number from 2 to %d is needed", n, FFT_MAX_SIZE);
-    float *table = p->memory = malloc(table_floats(p->half) * sizeof(float));
-    if (!table)
+    size_t numbers = table_numbers(p->half);
+    p->memory = malloc(numbers * (sizeof(double) + sizeof(float)));
+    if (!p->memory)
         return error_set(e, FB_E_NOMEM, "transform", "no memory for the tables of a Fourier transform");
+    struct tables t = {p->memory, (float *)((double *)p->memory + numbers)};
     uint32_t stride = 1;
     for (uint32_t left = p->half; left > 1; left /= next_radix(left)) {
-        table = add_pass(p, left, stride, table);
+        add_pass(p, left, stride, &t);
         stride *= next_radix(left);
     }
-    p->last = table;
-    for (uint32_t k = 0; k <= p->half / 2; k++, table += 2)
-        put_root(table, k, n);
+    p->last = here(&t);
+    for (uint32_t k = 0; k <= p->half / 2; k++)
+        put_root(&t, k, n);
     return 0;
 }
 

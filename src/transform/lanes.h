@@ -1,4 +1,4 @@
-/* Eight float32 as one value, by the compiler's vector types: one instruction each with AVX2, two without. */
+/* Eight float32, or four float64, as one value, by the compiler's vector types: one instruction each with AVX2, two without. */
 #ifndef FB_TRANSFORM_LANES_H
 #define FB_TRANSFORM_LANES_H
 
@@ -8,6 +8,8 @@
 #pragma GCC diagnostic ignored "-Wpsabi" /* vectors are never passed between files */
 
 typedef float lanes __attribute__((vector_size(32)));
+typedef double lanes_f64 __attribute__((vector_size(32))); /* four of them */
+typedef float lanes_half __attribute__((vector_size(16)));
 typedef int32_t lanes_i32 __attribute__((vector_size(32)));
 
 static inline lanes lanes_load(const float *p)

@@ -10,7 +10,7 @@
 void log_mel_defaults(struct log_mel_options *o)
 {
     *o = (struct log_mel_options){.rate = 48000, .n_fft = 1024, .hop_length = 256, .n_mels = 64, .has_area = true, .is_centered = true,
-                                  .power = 2, .amin = 1e-10f, .ref = 1, .top_db = 80};
+                                  .power = 2, .amin = 1e-10f, .ref = 1, .top_db = 80, .is_exact = true};
 }
 
 /* ---- preparing ---- */
@@ -31,13 +31,13 @@ static int check(const struct log_mel_options *o, struct fb_error *e)
 }
 
 /* win_length samples in the middle of n_fft. */
-static void make_window(float *window, const struct log_mel_options *o)
+static void make_window(double *window, const struct log_mel_options *o)
 {
     uint32_t length = o->win_length ? o->win_length : o->n_fft, before = (o->n_fft - length) / 2;
     double mean = o->window == LOG_MEL_HANN ? 0.5 : o->window == LOG_MEL_HAMMING ? 0.54 : 1;
-    memset(window, 0, o->n_fft * sizeof(float));
+    memset(window, 0, o->n_fft * sizeof(*window));
     for (uint32_t i = 0; i < length; i++)
-        window[before + i] = (float)(mean - (1 - mean) * cos(2 * M_PI * i / length));
+        window[before + i] = mean - (1 - mean) * cos(2 * M_PI * i / length);
 }
 
 static int fill(struct log_mel *m, struct fb_error *e)
@@ -47,10 +47,13 @@ static int fill(struct log_mel *m, struct fb_error *e)
     FB_TRY(fft_plan_make(&m->fft, o->n_fft, e));
     double f_max = o->f_max > 0 ? o->f_max : o->rate / 2.0;
     FB_TRY(mel_bank_make(&m->bank, o->rate, o->n_fft, o->n_mels, o->f_min, f_max, o->scale, o->has_area, e));
-    m->window = malloc(o->n_fft * sizeof(float));
-    if (!m->window)
+    m->window64 = malloc(o->n_fft * (sizeof(double) + sizeof(float)));
+    if (!m->window64)
         return error_set(e, FB_E_NOMEM, "transform", "no memory for a window");
-    make_window(m->window, o);
+    m->window = (float *)(m->window64 + o->n_fft);
+    make_window(m->window64, o);
+    for (uint32_t i = 0; i < o->n_fft; i++)
+        m->window[i] = (float)m->window64[i];
     double decibels = o->power == 2 ? 10 : 20;
     m->log_scale = (float)(o->log == LOG_MEL_LN ? 1 : o->log == LOG_MEL_LOG10 ? M_LOG10E : decibels * M_LOG10E);
     log_mel_use(m, kernels()->name);
@@ -60,12 +63,12 @@ static int fill(struct log_mel *m, struct fb_error *e)
 bool log_mel_use(struct log_mel *m, const char *name)
 {
     if (strcmp(name, "c") == 0) {
-        m->block = log_mel_block_c;
+        m->block = m->o.is_exact ? log_mel_block64_c : log_mel_block_c;
         return true;
     }
 #ifdef FB_HAVE_AVX2
     if (strcmp(name, "avx2") == 0 && kernels_by_name("avx2")) {
-        m->block = log_mel_block_avx2;
+        m->block = m->o.is_exact ? log_mel_block64_avx2 : log_mel_block_avx2;
         return true;
     }
 #endif
@@ -92,7 +95,7 @@ void log_mel_free(struct log_mel *m)
         return;
     fft_plan_free(&m->fft);
     mel_bank_free(&m->bank);
-    free(m->window);
+    free(m->window64);
     free(m);
 }
 
@@ -114,10 +117,17 @@ uint32_t log_mel_bins(const struct log_mel *m)
     return m->o.n_mels;
 }
 
-/* Two buffers of the transform, then eight frames that reach beyond an end. */
+static size_t buffer_bytes(const struct log_mel *m)
+{
+    if (m->o.is_exact)
+        return fft_buffer_numbers(&m->fft, FFT_LANES64) * sizeof(double);
+    return fft_buffer_numbers(&m->fft, FFT_LANES) * sizeof(float);
+}
+
+/* Two buffers of the transform, then the mels of eight frames, then eight frames that reach beyond an end. */
 size_t log_mel_work_bytes(const struct log_mel *m)
 {
-    return (2 * fft_buffer_floats(&m->fft) + (size_t)FFT_LANES * m->o.n_fft) * sizeof(float);
+    return 2 * buffer_bytes(m) + (size_t)FFT_LANES * (m->o.n_mels + m->o.n_fft) * sizeof(float);
 }
 
 /* Sample i of a recording that goes on beyond its ends as asked for. */
@@ -180,7 +190,8 @@ int log_mel_run(const struct log_mel *m, const float *signal, uint64_t samples, 
     if (m->o.pad == LOG_MEL_REFLECT && samples <= padding(m))
         return error_set(e, FB_E_DATA, "transform", "the recording has %llu samples; to reflect its ends more than %llu are needed",
                          (unsigned long long)samples, (unsigned long long)padding(m));
-    float *x = work, *y = x + fft_buffer_floats(&m->fft), *edges = y + fft_buffer_floats(&m->fft);
+    uint8_t *x = work, *y = x + buffer_bytes(m);
+    float *edges = (float *)(y + buffer_bytes(m)) + (size_t)FFT_LANES * m->o.n_mels;
     for (uint64_t f = 0; f < frames; f += FFT_LANES) {
         const float *frame[FFT_LANES];
         int count = frames - f < FFT_LANES ? (int)(frames - f) : FFT_LANES;

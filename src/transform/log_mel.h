@@ -37,6 +37,7 @@ struct log_mel_options {
     float offset;         /* added before; 0 */
     float ref;            /* LOG_MEL_DB: what 0 dB is; 1. 0: the recording's largest */
     float top_db;         /* LOG_MEL_DB: nothing is further below the largest; 80. 0: no limit */
+    bool is_exact;        /* the transform in float64, as librosa has it: true; false: in float32, as torch has it, faster */
 };
 
 struct log_mel;

@@ -26,6 +26,39 @@ static void gather(const struct log_mel *m, const float *const frame[FFT_LANES],
             x[t * FFT_LANES + (size_t)l] = frame[l][t] * m->window[t];
 }
 
+/* Four rows of four become their columns. */
+static inline void transpose64(lanes_f64 r[4])
+{
+    lanes_f64 a = __builtin_shufflevector(r[0], r[1], 0, 4, 2, 6), b = __builtin_shufflevector(r[0], r[1], 1, 5, 3, 7);
+    lanes_f64 c = __builtin_shufflevector(r[2], r[3], 0, 4, 2, 6), d = __builtin_shufflevector(r[2], r[3], 1, 5, 3, 7);
+    r[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    r[1] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    r[2] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    r[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
+/* The same in float64, four frames. */
+static void gather64(const struct log_mel *m, const float *const frame[FFT_LANES64], double *x)
+{
+    size_t n = m->o.n_fft, t = 0;
+    for (; t + 4 <= n; t += 4) {
+        lanes_f64 row[4];
+        for (int l = 0; l < 4; l++) {
+            lanes_half narrow;
+            memcpy(&narrow, frame[l] + t, sizeof(narrow));
+            row[l] = __builtin_convertvector(narrow, lanes_f64);
+        }
+        transpose64(row);
+        for (size_t i = 0; i < 4; i++) {
+            lanes_f64 windowed = row[i] * m->window64[t + i];
+            memcpy(x + (t + i) * FFT_LANES64, &windowed, sizeof(windowed));
+        }
+    }
+    for (; t < n; t++)
+        for (size_t l = 0; l < FFT_LANES64; l++)
+            x[t * FFT_LANES64 + l] = (double)frame[l][t] * m->window64[t];
+}
+
 /* The natural logarithm of normal positive numbers. x = 2^e * v with v in [sqrt(1/2), sqrt(2)); ln v = 2 atanh((v - 1) / (v + 1)), whose
  * series has a next term below 3e-8. */
 static inline lanes lanes_ln(lanes x)
@@ -48,28 +81,57 @@ static inline lanes finish(const struct log_mel *m, lanes sum)
     return lanes_ln(lanes_max(sum + lanes_all(m->o.offset), lanes_all(m->o.amin))) * lanes_all(m->log_scale);
 }
 
-static void take_roots(float *power, size_t bins)
+static void store_row(float *to, lanes v, int lane_count)
 {
-    for (size_t i = 0; i < bins * FFT_LANES; i++)
-        power[i] = __builtin_sqrtf(power[i]);
+    memcpy(to, &v, (size_t)lane_count * sizeof(float));
 }
 
-void LOG_MEL_NAME(log_mel_block)(const struct log_mel *m, const float *const frame[FFT_LANES], float *x, float *y, float *out,
-                                 size_t stride, int lane_count)
+void LOG_MEL_NAME(log_mel_block)(const struct log_mel *m, const float *const frame[FFT_LANES], void *x, void *y, float *out, size_t stride,
+                                 int lane_count)
 {
     gather(m, frame, x);
     float *power = (float *)LOG_MEL_NAME(fft_power)(&m->fft, x, y);
-    if (m->o.power == 1)
-        take_roots(power, m->fft.half + 1);
+    for (size_t i = 0; m->o.power == 1 && i < (size_t)(m->fft.half + 1) * FFT_LANES; i++)
+        power[i] = __builtin_sqrtf(power[i]);
     for (uint32_t i = 0; i < m->bank.count; i++) {
         const struct mel_filter *f = &m->bank.filter[i];
         const float *from = power + (size_t)f->first * FFT_LANES;
         lanes sum = lanes_all(0);
         for (uint32_t k = 0; k < f->count; k++, from += FFT_LANES)
             sum += lanes_load(from) * lanes_all(f->weight[k]);
-        lanes result = finish(m, sum);
-        memcpy(out + i * stride, &result, (size_t)lane_count * sizeof(float));
+        store_row(out + i * stride, finish(m, sum), lane_count);
     }
+}
+
+/* Four frames; their mels become half of each row of eight. */
+static void mels64(const struct log_mel *m, const float *const frame[FFT_LANES64], double *x, double *y, float *rows)
+{
+    gather64(m, frame, x);
+    double *power = (double *)LOG_MEL_NAME(fft_power64)(&m->fft, x, y);
+    for (size_t i = 0; m->o.power == 1 && i < (size_t)(m->fft.half + 1) * FFT_LANES64; i++)
+        power[i] = __builtin_sqrt(power[i]);
+    for (uint32_t i = 0; i < m->bank.count; i++) {
+        const struct mel_filter *f = &m->bank.filter[i];
+        const double *from = power + (size_t)f->first * FFT_LANES64;
+        lanes_f64 sum = {0}, v;
+        for (uint32_t k = 0; k < f->count; k++, from += FFT_LANES64) {
+            memcpy(&v, from, sizeof(v));
+            sum += v * (double)f->weight[k];
+        }
+        lanes_half narrow = __builtin_convertvector(sum, lanes_half);
+        memcpy(rows + (size_t)i * FFT_LANES, &narrow, sizeof(narrow));
+    }
+}
+
+void LOG_MEL_NAME(log_mel_block64)(const struct log_mel *m, const float *const frame[FFT_LANES], void *x, void *y, float *out,
+                                   size_t stride, int lane_count)
+{
+    float *rows = (float *)((double *)y + fft_buffer_numbers(&m->fft, FFT_LANES64)); /* behind the buffers */
+    mels64(m, frame, x, y, rows);
+    if (lane_count > FFT_LANES64)
+        mels64(m, frame + FFT_LANES64, x, y, rows + FFT_LANES64);
+    for (uint32_t i = 0; i < m->bank.count; i++)
+        store_row(out + i * stride, finish(m, lanes_load(rows + (size_t)i * FFT_LANES)), lane_count);
 }
 
 #endif

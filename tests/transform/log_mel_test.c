@@ -33,7 +33,7 @@ static double defined_power(const float *x, uint32_t n, uint32_t k, int lane)
 
 static float *make_buffer(const struct fft_plan *p)
 {
-    float *b = aligned_alloc(64, (fft_buffer_floats(p) * sizeof(float) + 63) / 64 * 64);
+    float *b = aligned_alloc(64, (fft_buffer_numbers(p, FFT_LANES) * sizeof(float) + 63) / 64 * 64);
     assert_non_null(b);
     return b;
 }

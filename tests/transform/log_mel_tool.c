@@ -1,6 +1,6 @@
 /* Log-mel spectrograms on a pipe, so that librosa and torch can be the oracle:
  *
- *   run KERNEL RATE N_FFT HOP WIN N_MELS F_MIN F_MAX WINDOW SCALE AREA CENTER PAD POWER LOG AMIN OFFSET REF TOP_DB N\n<N float32>
+ *   run KERNEL RATE N_FFT HOP WIN N_MELS F_MIN F_MAX WINDOW SCALE AREA CENTER PAD POWER LOG AMIN OFFSET REF TOP_DB EXACT N\n<N float32>
  *       -> ok MELS FRAMES\n<float32 ...>, or error CODE CAUSE\n       words and numbers as in log_mel.h
  *
  * The result has a stride of its own, and what lies between its rows is watched.
@@ -60,12 +60,12 @@ int main(void)
     char line[512], kernel[16];
     while (fgets(line, sizeof(line), stdin)) {
         struct log_mel_options o;
-        int window, scale, area, center, pad, log;
+        int window, scale, area, center, pad, log, exact;
         size_t n;
         log_mel_defaults(&o);
-        if (sscanf(line, "run %15s %u %u %u %u %u %lf %lf %d %d %d %d %d %d %d %f %f %f %f %zu", kernel, &o.rate, &o.n_fft, &o.hop_length,
-                   &o.win_length, &o.n_mels, &o.f_min, &o.f_max, &window, &scale, &area, &center, &pad, &o.power, &log, &o.amin, &o.offset,
-                   &o.ref, &o.top_db, &n) != 20)
+        if (sscanf(line, "run %15s %u %u %u %u %u %lf %lf %d %d %d %d %d %d %d %f %f %f %f %d %zu", kernel, &o.rate, &o.n_fft,
+                   &o.hop_length, &o.win_length, &o.n_mels, &o.f_min, &o.f_max, &window, &scale, &area, &center, &pad, &o.power, &log,
+                   &o.amin, &o.offset, &o.ref, &o.top_db, &exact, &n) != 21)
             return 2;
         o.window = (enum log_mel_window)window;
         o.scale = (enum mel_scale)scale;
@@ -73,6 +73,7 @@ int main(void)
         o.is_centered = center;
         o.pad = (enum log_mel_pad)pad;
         o.log = (enum log_mel_log)log;
+        o.is_exact = exact;
         float *signal = malloc(n * sizeof(float) + 1);
         if (!signal || fread(signal, sizeof(float), n, stdin) != n)
             return 1;
