@@ -158,8 +158,10 @@ static void print_json(const struct stage_request *q, const struct stage_result 
                 r->seconds > 0 ? (double)r->copied_bytes / r->seconds : 0.0);
     for (int i = 0; i < r->parts; i++) {
         const struct stage_part *p = &r->part[i];
-        text_printf(&t, "%s{\"name\":\"%s\",\"files\":%llu,\"bytes\":%llu,\"samples\":%llu,\"classes\":%d,\"fingerprint\":", i ? "," : "", p->name,
-                    (unsigned long long)p->files, (unsigned long long)p->bytes, (unsigned long long)p->samples, p->classes);
+        text_printf(&t, "%s{\"name\":\"%s\",\"files\":%llu,\"bytes\":%llu,\"samples\":%llu,\"classes\":%d,\"lost_classes\":%d", i ? "," : "",
+                    p->name, (unsigned long long)p->files, (unsigned long long)p->bytes, (unsigned long long)p->samples, p->classes,
+                    p->lost_classes);
+        text_printf(&t, ",\"fingerprint\":");
         if (p->fingerprint)
             text_printf(&t, "\"%016llx\"}", (unsigned long long)p->fingerprint);
         else
@@ -179,7 +181,7 @@ static void print_plan(const struct stage_request *q, const struct stage_result 
         const struct stage_part *p = &r->part[i];
         printf("%-10s %llu files, %s", p->name[0] ? p->name : "data", (unsigned long long)p->files, text_size(p->bytes, a, sizeof(a)));
         if (p->classes)
-            printf(", %d classes", p->classes);
+            printf(", %d classes", p->classes - p->lost_classes);
         printf("\n");
     }
     printf("%-10s %s of %s that are free%s; %s stay free\n", "room", text_size(r->needed_bytes, a, sizeof(a)),
@@ -190,7 +192,7 @@ static void print_result(const struct stage_request *q, const struct stage_resul
 {
     char a[32], b[32];
     print_plan(q, r);
-    if (q->is_dry)
+    if (q->is_dry || !r->fits)
         return;
     printf("%-10s %llu files, %s in %.1f s, %s/s\n", "copied", (unsigned long long)r->copied, text_size(r->copied_bytes, a, sizeof(a)),
            r->seconds, text_size((uint64_t)((double)r->copied_bytes / (r->seconds + 1e-9)), b, sizeof(b)));
@@ -233,13 +235,18 @@ static int stage(struct stage_request *q, bool has_json)
     int code = exit_code(&r, &e);
     if (rc < 0)
         cli_fail(&e);
-    if (has_json)
+    bool has_figures = rc == 0 || r.copied || e.code == FB_E_BUDGET; /* what was refused has none */
+    if (has_figures && has_json)
         print_json(q, &r, &e);
-    else if (rc == 0 || r.files)
+    else if (has_figures)
         print_result(q, &r);
     if (rc < 0 && r.copied)
         fprintf(stderr, "  %llu of %llu files are staged; the same command with --resume goes on\n",
                 (unsigned long long)(r.copied + r.there), (unsigned long long)r.files);
+    for (int i = 0; has_figures && i < r.parts; i++)
+        if (r.part[i].lost_classes)
+            fprintf(stderr, "fullbore: %d of %d classes have no sample in the part: a loader of the copy numbers the others anew\n",
+                    r.part[i].lost_classes, r.part[i].classes);
     if (r.list)
         fprintf(stderr, "fullbore: %llu files were not staged:\n%s", (unsigned long long)(r.failed + r.damaged), r.list);
     stage_free(&r);

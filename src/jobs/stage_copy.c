@@ -38,9 +38,9 @@ struct copier {
     pthread_mutex_t lock;
     pthread_cond_t changed, written;
     struct piece *ready, *ready_last;
-    uint32_t under_way;
+    uint32_t under_way, sending;
     uint64_t bytes;
-    bool is_over;
+    bool is_over, is_halted; /* halted: what is not read yet comes back as closed */
     int fatal; /* the target fails: nothing goes on */
     struct fb_error fatal_error;
     pthread_t writer[WRITERS_MOST];
@@ -199,7 +199,7 @@ static void write_piece(struct copier *c, struct stage_place *place, struct piec
     if (p->r.status == IO_GREW && ask_again(c, p))
         return;
     pthread_mutex_lock(&c->lock);
-    bool goes_on = !c->fatal;
+    bool goes_on = !c->fatal && !(c->is_halted && p->r.status == FB_E_STATE);
     pthread_mutex_unlock(&c->lock);
     if (p->r.status != 0) {
         if (goes_on && p->large)
@@ -254,10 +254,42 @@ static void read_done(struct io_request *r)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Writers may ask again, so halting waits until nobody is in here. */
 static void send(struct copier *c, struct piece *p)
 {
-    struct io *io = c->job->list.source[p->item->source].io;
+    pthread_mutex_lock(&c->lock);
+    struct io *io = c->is_halted ? NULL : c->job->list.source[p->item->source].io;
+    c->sending += io != NULL;
+    pthread_mutex_unlock(&c->lock);
+    if (!io) {
+        p->r.status = FB_E_STATE;
+        read_done(&p->r);
+        return;
+    }
     io->ops->submit(io, &p->r, false);
+    pthread_mutex_lock(&c->lock);
+    c->sending--;
+    pthread_cond_signal(&c->written);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Ends the reading: what is in flight is cancelled. Reads that cannot be are left behind. */
+static void halt(struct copier *c)
+{
+    struct stage_list *l = &c->job->list;
+    uint32_t left = 0;
+    pthread_mutex_lock(&c->lock);
+    c->is_halted = true;
+    while (c->sending > 0)
+        pthread_cond_wait(&c->written, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+    for (int i = 0; i < l->sources; i++) {
+        left += l->source[i].io ? l->source[i].io->ops->close(l->source[i].io, 200000000) : 0;
+        l->source[i].io = NULL;
+    }
+    pthread_mutex_lock(&c->lock);
+    c->under_way -= left;
+    pthread_mutex_unlock(&c->lock);
 }
 
 /* A file that is larger than the catalog says: with a larger buffer. False: it could not be asked for. */
@@ -379,19 +411,27 @@ static int ask_all(struct copier *c, struct fb_error *e)
     return 0;
 }
 
-/* Everything that was asked for comes back and is written. */
-static void drain(struct copier *c)
+/* Everything that was asked for comes back and is written, unless it is over before. */
+static int drain(struct copier *c, int rc, struct fb_error *e)
 {
+    const struct stage_request *q = c->job->q;
     pthread_mutex_lock(&c->lock);
     while (c->under_way > 0) {
-        thread_cond_wait_until(&c->written, &c->lock, clock_now_ns() + 100000000);
+        bool must_halt = (rc < 0 || c->fatal) && !c->is_halted;
+        if (!must_halt)
+            thread_cond_wait_until(&c->written, &c->lock, clock_now_ns() + 100000000);
         pthread_mutex_unlock(&c->lock);
+        if (must_halt)
+            halt(c);
+        else if (rc == 0 && q->interrupted && q->interrupted(q->ctx))
+            rc = error_set(e, FB_E_INTERRUPTED, "stage", "interrupted");
         show_progress(c);
         pthread_mutex_lock(&c->lock);
     }
     c->is_over = true;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
+    return rc;
 }
 
 int stage_copy(struct stage_job *j, struct fb_error *e)
@@ -405,8 +445,7 @@ int stage_copy(struct stage_job *j, struct fb_error *e)
         if ((rc = thread_start(&c.writer[c.writers], "fb-stage", writer_main, &c, c.writers ? NULL : e)) < 0)
             break;
     if (c.writers > 0)
-        rc = ask_all(&c, e);
-    drain(&c);
+        rc = drain(&c, ask_all(&c, e), e);
     for (int i = 0; i < c.writers; i++)
         pthread_join(c.writer[i], NULL);
     if (c.fatal) {

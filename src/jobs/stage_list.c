@@ -91,11 +91,36 @@ void stage_list_free(struct stage_list *l)
 
 /* ---- samples ---- */
 
-static int add_sample(struct stage_list *l, const char *part, uint64_t i, struct fb_error *e)
+/* Which classes have a sample in the part; is_met has one byte for each of the catalog's, or is NULL. */
+static int meet_class(const struct catalog *c, uint64_t i, uint8_t *is_met, struct fb_error *e)
+{
+    int field = catalog_class_field(c);
+    if (field < 0 || !is_met)
+        return 0;
+    int64_t label;
+    const void *value = catalog_value(c, i, field, e);
+    if (!value)
+        return FB_E_DATA;
+    memcpy(&label, value, sizeof(label));
+    if (label >= 0 && label < catalog_class_count(c))
+        is_met[label] = 1;
+    return 0;
+}
+
+static int lost_classes(const struct catalog *c, const uint8_t *is_met)
+{
+    int lost = 0;
+    for (int i = 0; is_met && i < catalog_class_count(c); i++)
+        lost += !is_met[i];
+    return lost;
+}
+
+static int add_sample(struct stage_list *l, const char *part, uint64_t i, uint8_t *is_met, struct fb_error *e)
 {
     uint32_t source = (uint32_t)l->sources - 1;
     struct catalog_sample s;
     FB_TRY(catalog_sample(l->source[source].dataset.catalog, i, &s, e));
+    FB_TRY(meet_class(l->source[source].dataset.catalog, i, is_met, e));
     bool is_whole = s.offset == 0 && s.length == s.object_size;
     struct stage_item item = {.offset = s.offset, .length = is_whole ? IO_WHOLE : s.length, .size = s.length, .mtime_ns = s.mtime_ns,
                               .source = source};
@@ -109,11 +134,14 @@ static int add_chosen(struct stage_list *l, const struct stage_request *q, struc
                                .per_class = q->per_class, .fraction = q->fraction};
     struct subset s = {0};
     int rc = subset_choose(&s, c, &r, e);
+    uint8_t *is_met = s.class_new ? NULL : calloc((size_t)catalog_class_count(c) + 1, 1); /* chosen classes are numbered anew by a loader, too */
     for (uint64_t i = 0; rc == 0 && i < s.count; i++)
-        rc = add_sample(l, p->name, s.sample ? s.sample[i] : i, e);
+        rc = add_sample(l, p->name, s.sample ? s.sample[i] : i, is_met, e);
     p->samples = s.count;
     p->classes = s.class_count;
+    p->lost_classes = lost_classes(c, is_met);
     p->fingerprint = s.fingerprint;
+    free(is_met);
     subset_free(&s);
     return rc;
 }
@@ -162,6 +190,8 @@ static const char *key_in_part(const char *key, const char *part)
 static int add_keys(struct stage_list *l, const struct stage_request *q, struct stage_part *p, struct fb_error *e)
 {
     FILE *f = fopen(q->keys, "re");
+    const struct catalog *c = l->source[l->sources - 1].dataset.catalog;
+    uint8_t *is_met = calloc((size_t)catalog_class_count(c) + 1, 1);
     char *line = NULL;
     size_t capacity = 0;
     int rc = f ? 0 : error_set_errno(e, "stage", errno, "open the list of keys");
@@ -174,10 +204,13 @@ static int add_keys(struct stage_list *l, const struct stage_request *q, struct 
         uint64_t at;
         if (n == 0 || !key)
             continue;
-        rc = find_key(l->source[l->sources - 1].dataset.catalog, key, &at, e);
-        rc = rc == 1 ? add_sample(l, p->name, at, e) : rc == 0 ? missing_key(line, q, e) : rc;
+        rc = find_key(c, key, &at, e);
+        rc = rc == 1 ? add_sample(l, p->name, at, is_met, e) : rc == 0 ? missing_key(line, q, e) : rc;
         p->samples += rc == 0;
     }
+    p->classes = catalog_class_count(c);
+    p->lost_classes = lost_classes(c, is_met);
+    free(is_met);
     free(line);
     if (f)
         fclose(f);
