@@ -1,9 +1,10 @@
 /* _Ahead: threads that have files read into the page cache before somebody else reads them, without the interpreter's lock.
  *
  * Files are numbered as they are pushed. A thread takes the next one unless its reader was given it already (`passed`), and waits while the bytes
- * between what was read and what was passed exceed the limit. A file is asked for as a whole (POSIX_FADV_WILLNEED: nothing is copied), and then
- * touched here and there until it has come: on file systems with a latency of their own (FUSE, networks) the kernel stops asking ahead early,
- * and so many threads that wait are what keeps requests under way. What cannot be read is its reader's to say.
+ * between what was read and what was passed exceed the limit. On a local disk a file is asked for as a whole (POSIX_FADV_WILLNEED: nothing is
+ * copied) and then touched here and there until it has come. On other file systems (FUSE, networks) the kernel asks ahead with little depth; there
+ * it is really read, into memory that is used again and again (measured at 3 ms a read: half as fast again as asking), and many threads that
+ * wait are what keeps requests under way. What cannot be read is its reader's to say.
  *
  * Safety: everything in struct ahead is under its lock; paths are constant once pushed. The object is freed when the last thread has left it.
  */
@@ -13,12 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/thread.h"
 #include "python/module.h"
 
-enum { TOUCH_EVERY = 128 << 10, MOST_THREADS = 256 };
+enum { TOUCH_EVERY = 128 << 10, CHUNK = 1 << 20, MOST_THREADS = 256 };
 
 struct ahead_file {
     char *path;     /* freed when it was taken */
@@ -64,21 +66,48 @@ static void drop(struct ahead *a)
 
 /* ---- threads ---- */
 
-static uint64_t have_read(const char *path)
+/* By the numbers that statfs(2) lists: ext4, XFS, btrfs, tmpfs, overlayfs, F2FS. */
+static bool is_local(int fd)
+{
+    static const unsigned long local[] = {0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0xf2f52010};
+    struct statfs s;
+    if (fstatfs(fd, &s) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+        if ((unsigned long)s.f_type == local[i])
+            return true;
+    return false;
+}
+
+static void ask_and_touch(int fd, uint64_t bytes)
+{
+    char byte;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+    for (uint64_t at = 0; at < bytes; at += TOUCH_EVERY) {
+        uint64_t last = at + TOUCH_EVERY < bytes ? at + TOUCH_EVERY : bytes;
+        if (pread(fd, &byte, 1, (off_t)last - 1) != 1)
+            return;
+    }
+}
+
+static void read_through(int fd, char *scratch)
+{
+    off_t at = 0;
+    for (ssize_t n; (n = pread(fd, scratch, CHUNK, at)) > 0;)
+        at += n;
+}
+
+static uint64_t have_read(const char *path, char *scratch)
 {
     struct stat s;
-    char byte;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return 0;
     uint64_t bytes = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) ? (uint64_t)s.st_size : 0;
-    if (bytes)
-        posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
-    for (uint64_t at = 0; at < bytes; at += TOUCH_EVERY) {
-        uint64_t last = at + TOUCH_EVERY < bytes ? at + TOUCH_EVERY : bytes;
-        if (pread(fd, &byte, 1, (off_t)last - 1) != 1)
-            break;
-    }
+    if (bytes && scratch && !is_local(fd))
+        read_through(fd, scratch);
+    else if (bytes)
+        ask_and_touch(fd, bytes);
     close(fd);
     return bytes;
 }
@@ -106,12 +135,13 @@ static void *ahead_main(void *arg)
 {
     struct ahead *a = arg;
     uint64_t number;
+    char *scratch = malloc(CHUNK); /* without it, asking does as well */
     pthread_mutex_lock(&a->lock);
     for (char *path; (path = take(a, &number));) {
         pthread_mutex_unlock(&a->lock);
         if (a->delay_us)
             usleep(a->delay_us);
-        uint64_t bytes = have_read(path);
+        uint64_t bytes = have_read(path, scratch);
         free(path);
         pthread_mutex_lock(&a->lock);
         if (number >= a->passed) {
@@ -120,6 +150,7 @@ static void *ahead_main(void *arg)
         }
     }
     pthread_mutex_unlock(&a->lock);
+    free(scratch);
     drop(a);
     return NULL;
 }
