@@ -36,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "hdf5": {"base", "model"},
 }
 
+HDF5 = subprocess.run(["pkg-config", "--cflags", "hdf5"], capture_output=True, text=True).stdout.split()
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
@@ -115,7 +116,10 @@ def check_headers(src: Path, include: Path, cc: list[str], cxx: list[str] | None
             continue
         if is_avx2 and platform.machine() != "x86_64":
             continue
-        if error := compiles(cc, [*inner, *(["-mavx2", "-mfma"] if is_avx2 else [])], str(name), ".c"):
+        library = HDF5 if name.parts[0] == "hdf5" else []
+        if name.parts[0] == "hdf5" and not library:
+            continue
+        if error := compiles(cc, [*inner, *library, *(["-mavx2", "-mfma"] if is_avx2 else [])], str(name), ".c"):
             problems.append(f"src/{name} does not compile alone: {error}")
     return problems
 

@@ -50,7 +50,8 @@ static int describe(const struct array_source *s, struct array_file *out, struct
     return rc;
 }
 
-static int read_rows(const struct array_source *s, const struct array_layout *a, uint64_t first, uint64_t rows, void *out, struct fb_error *e)
+static int read_rows(const struct array_source *s, const struct array_layout *a, uint64_t first, uint64_t rows, void *out,
+                     struct fb_error *e)
 {
     uint64_t row_bytes = array_row_bytes(a), step = row_bytes ? PIECE_BYTES / row_bytes : rows;
     if (!s->path)
@@ -58,7 +59,8 @@ static int read_rows(const struct array_source *s, const struct array_layout *a,
     if (first > array_rows(a) || rows > array_rows(a) - first)
         return error_set(e, FB_E_USAGE, "decode", "rows beyond the end of the array were asked for");
     if (row_bytes > HDF5_MAX_ROWS)
-        return error_set(e, FB_E_UNSUPPORTED, "decode", "rows of %llu bytes are more than the HDF5 helper may send", (unsigned long long)row_bytes);
+        return error_set(e, FB_E_UNSUPPORTED, "decode", "rows of %llu bytes are more than the HDF5 helper may send",
+                         (unsigned long long)row_bytes);
     for (uint64_t done = 0, some; done < rows && row_bytes; done += some) {
         some = step < 1 ? 1 : step < rows - done ? step : rows - done;
         const struct hdf5_question q = {.op = HDF5_ROWS, .path = s->path, .name = a->name, .allows_external = s->allows_external,

@@ -27,7 +27,8 @@ static bool find_in_package(const char *bin, char *path, size_t size)
     bool is_found = false;
     for (const struct dirent *entry; dir && !is_found && (entry = readdir(dir));)
         if (strncmp(entry->d_name, "python3", 7) == 0)
-            is_found = (size_t)snprintf(path, size, "%s/%s/site-packages/fullbore/fullbore-hdf5", lib, entry->d_name) < size && is_there(path);
+            is_found = (size_t)snprintf(path, size, "%s/%s/site-packages/fullbore/fullbore-hdf5", lib, entry->d_name) < size &&
+                       is_there(path);
     if (dir)
         closedir(dir);
     return is_found;
@@ -53,7 +54,8 @@ bool hdf5_find_helper(char *path, size_t size)
     if (wish && wish[0])
         return (size_t)snprintf(path, size, "%s", wish) < size && is_there(path);
     Dl_info self;
-    if (dladdr((void *)(uintptr_t)hdf5_find_helper, &self) && self.dli_fname && realpath(self.dli_fname, file) && find_near(file, path, size))
+    if (dladdr((void *)(uintptr_t)hdf5_find_helper, &self) && self.dli_fname && realpath(self.dli_fname, file) &&
+        find_near(file, path, size))
         return true;
     ssize_t n = readlink("/proc/self/exe", file, sizeof(file) - 1);
     if (n > 0) {

@@ -1,10 +1,10 @@
 /* The programs that open HDF5 files for us: at most four fullbore-hdf5, started when first needed, kept, replaced when they misbehave.
  *
- * A request blocks its thread until the answer, the time-out (120 s; FULLBORE_HDF5_TIMEOUT, seconds) or the end of the helper. Any thread; more
- * requests than helpers wait their turn. A child made by fork() has no helpers until it asks for one; its parent's stay the parent's.
+ * A request blocks its thread until the answer, the time-out (120 s; FULLBORE_HDF5_TIMEOUT, seconds) or the end of the helper. Any thread;
+ * more requests than helpers wait their turn. A child made by fork() has no helpers until it asks for one; its parent's stay the parent's.
  *
- * Safety: the pool's lock covers the table of helpers and nothing that blocks. A busy helper belongs to the thread that took it. Helpers end by
- * themselves when the process does, however it ends: their socket closes.
+ * Safety: the pool's lock covers the table of helpers and nothing that blocks. A busy helper belongs to the thread that took it. Helpers
+ * end by themselves when the process does, however it ends: their socket closes.
  */
 #ifndef FB_CODEC_HDF5_POOL_H
 #define FB_CODEC_HDF5_POOL_H
@@ -28,12 +28,13 @@ struct hdf5_question {
  * FB_E_DATA: the file made the helper crash, hang or talk nonsense; FB_E_UNSUPPORTED: no helper can be started; and what it says itself. */
 int hdf5_ask(const struct hdf5_question *q, uint8_t **record, size_t *n, void *rows, struct fb_error *e);
 
-/* One answer from a socket that does not block, until `deadline_ns`. On its own for the fuzzer. *is_broken: the helper is of no use any more. */
+/* One answer from a socket that does not block, until `deadline_ns`. On its own for the fuzzer. *is_broken: the helper is of no use any
+ * more. */
 int hdf5_take_answer(int fd, uint64_t deadline_ns, const struct hdf5_question *q, uint8_t **record, size_t *n, void *rows, bool *is_broken,
                      struct fb_error *e);
 
-/* The helper's path: $FULLBORE_HDF5_HELPER; else fullbore-hdf5 beside this library or program, in libexec/fullbore near them, or where it was
- * installed. False: nowhere. */
+/* The helper's path: $FULLBORE_HDF5_HELPER; else fullbore-hdf5 beside this library or program, in libexec/fullbore near them, or where it
+ * was installed. False: nowhere. */
 bool hdf5_find_helper(char *path, size_t size);
 
 #endif

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Expands `n` bytes into at most `capacity`; *made: how many there are. False: the stream is damaged or wants more room. Safe for any bytes. */
+/* Expands `n` bytes into at most `capacity`; *made: how many there are. False: the stream is damaged or wants more room. Safe for any
+ * bytes. */
 bool lzf_expand(const uint8_t *in, size_t n, uint8_t *out, size_t capacity, size_t *made);
 
 #endif

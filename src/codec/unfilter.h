@@ -22,14 +22,15 @@ void unfilter_free(struct unfilter *u);
 uint64_t unfilter_chunk_bytes(const struct array_layout *a);
 
 /* Undoes the filters of a chunk of `a` (which array_check has passed): `n` stored bytes become exactly unfilter_chunk_bytes(a) at `out`.
- * FB_E_DATA: damaged, the cause says by which filter's word; FB_E_BUDGET, FB_E_NOMEM. The caller adds file and offset. `out` and `stored` do
- * not overlap. */
+ * FB_E_DATA: damaged, the cause says by which filter's word; FB_E_BUDGET, FB_E_NOMEM. The caller adds file and offset. `out` and `stored`
+ * do not overlap. */
 int unfilter_chunk(struct unfilter *u, const struct array_layout *a, uint32_t skips, const uint8_t *stored, size_t n, uint8_t *out,
                    struct fb_error *e);
 
 /* ---- the kernels, for tests and benches ---- */
 
-/* The bytes of `n / size` elements put together again: all first bytes lie first, then all second ones ...; what is left over stays behind. */
+/* The bytes of `n / size` elements put together again: all first bytes lie first, then all second ones ...; what is left over stays
+ * behind. */
 void unshuffle(uint8_t *out, const uint8_t *in, size_t n, size_t size);
 
 uint32_t fletcher32_of(const uint8_t *bytes, size_t n);

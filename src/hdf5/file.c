@@ -1,9 +1,9 @@
 /* Opening a file for libhdf5 through a driver of our own: plain pread, regular files only, no locks, no writing.
  *
  * The driver also tells where chunks are. libhdf5 1.10 has no call for it that is not linear in their number (H5Dget_chunk_info and
- * H5Dget_chunk_info_by_coord walk the index from its beginning: 100 us a chunk in a file of 200,000); but H5Dread_chunk looks a chunk up in the
- * index, 0.5 us, and then asks the driver for its bytes. So the driver is told to note the place instead of reading: its addresses are those of
- * the file, user block included, whatever the index looks like.
+ * H5Dget_chunk_info_by_coord walk the index from its beginning: 100 us a chunk in a file of 200,000); but H5Dread_chunk looks a chunk up
+ * in the index, 0.5 us, and then asks the driver for its bytes. So the driver is told to note the place instead of reading: its addresses
+ * are those of the file, user block included, whatever the index looks like.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -174,7 +174,8 @@ int file_open(const char *path, hid_t *file, uint64_t *size, struct fb_error *e)
     struct stat st;
     int fd = open_regular(path, &st); /* libhdf5 would swallow errno */
     if (fd < 0)
-        return errno == EINVAL ? error_set(e, FB_E_DATA, "decode", "it is not a regular file") : error_set_errno(e, "read", errno, "open it");
+        return errno == EINVAL ? error_set(e, FB_E_DATA, "decode", "it is not a regular file")
+                               : error_set_errno(e, "read", errno, "open it");
     close(fd);
     *size = (uint64_t)st.st_size;
     *file = H5Fopen(path, H5F_ACC_RDONLY, access_list());

@@ -1,8 +1,9 @@
 /* fullbore-hdf5: opens HDF5 files for the library and tells where their arrays lie.
  *
- * Started by the library with a socket as its standard input; not for people. It gives up what it does not need before it looks at anything:
- * memory beyond 4 GiB, core dumps, writing files, plug-ins (code that a file could name), file locks. CPU time is limited anew for each request,
- * so that a file that makes libhdf5 go round in circles ends the program even when nobody waits any more. The end of the input ends it.
+ * Started by the library with a socket as its standard input; not for people. It gives up what it does not need before it looks at
+ * anything: memory beyond 4 GiB, core dumps, writing files, plug-ins (code that a file could name), file locks. CPU time is limited anew
+ * for each request, so that a file that makes libhdf5 go round in circles ends the program even when nobody waits any more. The end of the
+ * input ends it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -49,8 +50,8 @@ int hdf5_failed(struct fb_error *e, const char *what, const char *name)
     int code = is_newer ? FB_E_UNSUPPORTED : FB_E_DATA;
     error_set(e, code, "decode", "%s%s%s%s: %s", what, name ? " \"" : "", name ? name : "", name ? "\"" : "", said);
     if (is_newer)
-        error_remedy(e, "it may be of a newer kind than HDF5 %d.%d.%d reads: write it without libver=\"latest\", or h5repack it", H5_VERS_MAJOR,
-                     H5_VERS_MINOR, H5_VERS_RELEASE);
+        error_remedy(e, "it may be of a newer kind than HDF5 %d.%d.%d reads: write it without libver=\"latest\", or h5repack it",
+                     H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
     return code;
 }
 
@@ -205,7 +206,7 @@ int main(int argc, char **argv)
     int type;
     socklen_t n = sizeof(type);
     if (argc > 1 || getsockopt(THE_SOCKET, SOL_SOCKET, SO_TYPE, &type, &n) < 0) {
-        fprintf(stderr, "fullbore-hdf5 " FB_VERSION ": reads the structure of HDF5 files for the fullbore library, which starts it by itself\n");
+        fprintf(stderr, "fullbore-hdf5 " FB_VERSION ": reads the structure of HDF5 files for the library, which starts it by itself\n");
         return argc > 1 ? 0 : 2;
     }
     close_range(3, UINT_MAX, 0); /* what the host program had open */

@@ -1,7 +1,7 @@
 /* fullbore-hdf5: the parts of the program that opens HDF5 files for the library.
  *
- * The only code that is linked with libhdf5. It may crash, hang or run out of memory on a hostile file: the library notices, kills it, starts
- * another, and calls the file bad. One thread; reads files, writes nothing.
+ * The only code that is linked with libhdf5. It may crash, hang or run out of memory on a hostile file: the library notices, kills it,
+ * starts another, and calls the file bad. One thread; reads files, writes nothing.
  */
 #ifndef FB_HDF5_HELPER_H
 #define FB_HDF5_HELPER_H

@@ -29,8 +29,8 @@ static int check_filters(const struct reading *r, struct fb_error *e)
         H5Z_filter_t id = H5Pget_filter2(r->creation, (unsigned)i, &flags, &n, NULL, sizeof(name), name, NULL);
         if (id < 0 || H5Zfilter_avail(id) > 0)
             continue;
-        error_set(e, FB_E_UNSUPPORTED, "decode", "the array \"%s\" is stored with the HDF5 filter %d (%.60s), which is not read here", r->name,
-                  (int)id, name[0] ? name : "no name");
+        error_set(e, FB_E_UNSUPPORTED, "decode", "the array \"%s\" is stored with the HDF5 filter %d (%.60s), which is not read here",
+                  r->name, (int)id, name[0] ? name : "no name");
         error_remedy(e, "rewrite it once with h5py and the Python package hdf5plugin, as gzip, lzf, lz4, zstd or without a filter");
         return FB_E_UNSUPPORTED;
     }
@@ -120,8 +120,8 @@ static int read_block(const struct reading *r, uint64_t bytes, uint8_t *out)
 static int open_reading(hid_t file, const char *name, bool allows_external, struct reading *r, struct fb_error *e)
 {
     hid_t access = walk_access(allows_external);
-    *r = (struct reading){.name = name, .type = H5I_INVALID_HID, .space = H5I_INVALID_HID, .creation = H5I_INVALID_HID, .block = H5I_INVALID_HID};
-    r->form.memory = H5I_INVALID_HID;
+    *r = (struct reading){.name = name, .form.memory = H5I_INVALID_HID};
+    r->type = r->space = r->creation = r->block = H5I_INVALID_HID;
     r->id = H5Oopen(file, name, access);
     int rc = r->id < 0 ? hdf5_failed(e, "HDF5 cannot open", name) : 0;
     H5Pclose(access);
@@ -153,7 +153,8 @@ static void close_reading(struct reading *r)
     close_id(r->id);
 }
 
-int read_rows(hid_t file, const char *name, bool allows_external, uint64_t first, uint64_t rows, uint64_t bytes, void **out, struct fb_error *e)
+int read_rows(hid_t file, const char *name, bool allows_external, uint64_t first, uint64_t rows, uint64_t bytes, void **out,
+              struct fb_error *e)
 {
     struct reading r;
     int rc = open_reading(file, name, allows_external, &r, e);

@@ -1,7 +1,8 @@
 /* Every dataset of a file: groups breadth first, names in order, so that a file with too many gives the ones near its root.
  *
- * Hard links are followed to groups and datasets, soft ones to datasets, links to other files when that is allowed. A group is visited once,
- * whatever cycles there are. MATLAB's "#refs#" and "#subsystem#" hold the insides of cells and objects, which only references lead to: left out.
+ * Hard links are followed to groups and datasets, soft ones to datasets, links to other files when that is allowed. A group is visited
+ * once, whatever cycles there are. MATLAB's "#refs#" and "#subsystem#" hold the insides of cells and objects, which only references lead
+ * to: left out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@ struct walk {
     struct fb_error *e;
 };
 
-static herr_t refuse_link(const char *parent_file, const char *parent_group, const char *child_file, const char *child_object, unsigned *flags,
-                          hid_t fapl, void *op_data)
+static herr_t refuse_link(const char *parent_file, const char *parent_group, const char *child_file, const char *child_object,
+                          unsigned *flags, hid_t fapl, void *op_data)
 {
     (void)parent_file, (void)parent_group, (void)child_file, (void)child_object, (void)flags, (void)fapl, (void)op_data;
     return -1;

@@ -7,7 +7,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const uint32_t ids[] = {ARRAY_DEFLATE, ARRAY_RAW_DEFLATE, ARRAY_SHUFFLE, ARRAY_FLETCHER32, ARRAY_LZF, ARRAY_LZ4, ARRAY_ZSTD, ARRAY_CRC32};
+static const uint32_t ids[] = {ARRAY_DEFLATE, ARRAY_RAW_DEFLATE, ARRAY_SHUFFLE, ARRAY_FLETCHER32, ARRAY_LZF, ARRAY_LZ4, ARRAY_ZSTD,
+                               ARRAY_CRC32};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

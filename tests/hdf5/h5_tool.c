@@ -1,7 +1,8 @@
 /* Describes HDF5 files and prints rows, for test_*.py to compare with h5py.
  *
  * Commands on standard input, one a line:
- *   open ALLOWS_EXTERNAL PATH   "arrays N RECORD_BYTES", then a line for each: storage, dtype, code, shape, chunk shape, chunks, filters, straight,
+ *   open ALLOWS_EXTERNAL PATH   "arrays N RECORD_BYTES", then a line for each: storage, dtype, code, shape, chunk shape, chunks, filters,
+ * straight,
  *                               name and reason, with tabs between
  *   rows INDEX FIRST ROWS       "rows BYTES", then the bytes as stored
  * A failure is "error CODE" and the formatted error. Every description goes through its record before it is used.

@@ -229,8 +229,8 @@ static void a_record_keeps_every_kind_of_layout(void **state)
     table[8].length = 77;
     a[2] = (struct array_layout){.name = "inside", .dtype = FB_UINT8, .stored_bytes = 1, .ndim = 1, .shape = {5}, .storage = ARRAY_INLINE,
                                  .bytes = 5, .inline_data = (const uint8_t *)"hello"};
-    a[3] = (struct array_layout){.name = "sound", .dtype = FB_FLOAT32, .stored_bytes = 4, .ndim = 2, .shape = {9, 2}, .storage = ARRAY_OPAQUE,
-                                 .rate = 48000, .why_opaque = "FLAC"};
+    a[3] = (struct array_layout){.name = "sound", .dtype = FB_FLOAT32, .stored_bytes = 4, .ndim = 2, .shape = {9, 2},
+                                 .storage = ARRAY_OPAQUE, .rate = 48000, .why_opaque = "FLAC"};
     round_trip(a, 4, SIZE);
 }
 

@@ -282,7 +282,8 @@ LIES = {
     "exits_at_once": ("", "ended the HDF5 helper"),
     "hangs": ("request(); time.sleep(1000)", "took longer than the HDF5 helper is given"),
     "stops_half_way": ("request(); s.sendall(b'fH51'); time.sleep(1000)", "took longer"),
-    "drips": ("request()\nfor b in struct.pack('<IiQ', 0x31354866, 0, 1 << 20) + bytes(1 << 20): s.sendall(bytes([b])); time.sleep(.1)", "took longer"),
+    "drips": ("request()\nfor b in struct.pack('<IiQ', 0x31354866, 0, 1 << 20) + bytes(1 << 20): s.sendall(bytes([b])); time.sleep(.1)",
+              "took longer"),
     "talks_nonsense": ("request(); s.sendall(random.Random(1).randbytes(1 << 16)); time.sleep(1000)", "talk nonsense"),
     "claims_too_much": ("request(); answer(0, b'', n=1 << 60); time.sleep(1000)", "talk nonsense"),
     "is_of_another_version": ("request(); answer(0, b'', magic=1)", "talk nonsense"),
@@ -290,8 +291,9 @@ LIES = {
     "sends_an_empty_record": ("\nwhile True: request(); answer(0, b'')", "is damaged"),
     "sends_a_random_record": ("\nwhile True: request(); answer(0, random.Random(2).randbytes(500))", "is damaged"),
     "speaks_of_npy": ("\nwhile True: request(); answer(0, bytes([1, 0, 0]))", "another format"),
-    "lies_about_offsets": ("\nwhile True: request(); answer(0, bytes([1, 3, 1, 1]) + b'x' + bytes([11, 0, 4, 0, 0, 1, 100, 0xff, 0xff, 0x7f, 0x90, 3]))",
-                           "reaches beyond the end"),
+    "lies_about_offsets": (
+        "\nwhile True: request(); answer(0, b'\\1\\3\\1\\1x' + bytes([11, 0, 4, 0, 0, 1, 100, 0xff, 0xff, 0x7f, 0x90, 3]))",
+        "reaches beyond the end"),
     "names_a_strange_code": ("\nwhile True: request(); answer(-77, b'so there')", "so there"),
     "speaks_in_colours": ("\nwhile True: request(); answer(-3, b'\\x1b[31mred\\x07' + bytes(1) + b'\\x1b[0m')", "red"),
 }
@@ -335,9 +337,13 @@ def test_no_helper_is_said_with_the_remedy(tmp_path: Path, good: Path, what: str
     tool.close()
 
 
-@pytest.mark.parametrize("tool_at, helper_at", [("bin", "bin"), ("bin", "libexec/fullbore"), ("lib/python3.11/site-packages/x", "libexec/fullbore"),
-                                                ("bin", "lib/python3.13/site-packages/fullbore")])
-def test_the_helper_is_found_near_the_program(tmp_path: Path, good: Path, tool_at: str, helper_at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+PLACES = [("bin", "bin"), ("bin", "libexec/fullbore"), ("lib/python3.11/site-packages/x", "libexec/fullbore"),
+          ("bin", "lib/python3.13/site-packages/fullbore")]
+
+
+@pytest.mark.parametrize("tool_at, helper_at", PLACES)
+def test_the_helper_is_found_near_the_program(tmp_path: Path, good: Path, tool_at: str, helper_at: str,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
     for folder, program in ((tool_at, TOOL), (helper_at, HELPER)):
         (tmp_path / "prefix" / folder).mkdir(parents=True, exist_ok=True)
         shutil.copy(program, tmp_path / "prefix" / folder)

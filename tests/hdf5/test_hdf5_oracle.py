@@ -96,7 +96,8 @@ def test_chunks_of_any_shape_equal_h5py(tool: Tool, tmp_path: Path, filters: str
         for (shape, chunks), dtype in itertools.product(SHAPES, DTYPES):
             unlimited = tuple(None if rng.integers(2) else max(s, c) for s, c in zip(shape, chunks))
             name = f"d{count % 3}/{dtype.strip('<>')}-{'big' if dtype[0] == '>' else 'little'}-{count}"
-            d = f.create_dataset(name, shape, dtype, chunks=chunks, maxshape=unlimited, fillvalue=1 if count % 5 == 0 else None, **FILTERS[filters])
+            d = f.create_dataset(name, shape, dtype, chunks=chunks, maxshape=unlimited, fillvalue=1 if count % 5 == 0 else None,
+                                 **FILTERS[filters])
             if count % 7:  # some have only part of their chunks
                 d[...] = values(rng, shape, dtype)
             else:
@@ -122,7 +123,8 @@ def test_contiguous_compact_and_unwritten_equal_h5py(tool: Tool, tmp_path: Path,
                 made = h5py.h5d.create(f.id, f"compact{name}".encode(), h5py.h5t.py_create(np.dtype(dtype), logical=True), space, plist)
                 h5py.Dataset(made)[...] = values(rng, shape, dtype)
                 if shape:
-                    d = f.create_dataset("chunked" + name, shape, dtype, chunks=tuple(max(1, s // 2) for s in shape), maxshape=(None,) * len(shape))
+                    halves = tuple(max(1, s // 2) for s in shape)
+                    d = f.create_dataset("chunked" + name, shape, dtype, chunks=halves, maxshape=(None,) * len(shape))
                     d[...] = values(rng, shape, dtype)
     compared = compare_file(tool, path, rng) if len(DTYPES) * 27 <= 256 else 0
     if not compared:  # more arrays than a description holds: one file for each dtype
