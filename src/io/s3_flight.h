@@ -16,6 +16,7 @@ struct s3_flight {
     struct s3_task *task;
     bool is_hedge, is_lost;     /* lost: the task has another one, or none any more; what still comes is dropped */
     bool is_judged, is_enough;  /* enough: all that was wanted has come, the rest is not */
+    uint32_t cost; /* of the window */
     uint64_t started_ns, first_ns; /* first_ns 0: nothing has come */
     struct s3_answer answer;
     enum s3_verdict verdict;

@@ -34,7 +34,7 @@ struct s3_loop {
     struct s3_sender sender;
     struct text path, work;
     struct s3_task *pending, *pending_last, *waiting; /* waiting: by due_ns */
-    uint32_t waiting_count, flight_count;
+    uint32_t waiting_count, flight_count, cost; /* cost: of the flights */
     struct s3_flight **all, *free, *lost, *oldest, *newest; /* oldest..newest: no byte yet */
     uint32_t all_count, all_capacity;
     struct s3_pace pace;

@@ -1,7 +1,7 @@
 #include "io/s3_pace.h"
 
 enum {
-    START_WINDOW = 32,
+    START_WINDOW = 16,
     REQUEST_WORK = 32 << 10, /* a request weighs as much as these bytes */
     START_ROUND_NS = 15000000,
     STEADY_ROUND_NS = 100000000,
@@ -21,6 +21,11 @@ uint32_t s3_pace_window(const struct s3_pace *p)
     return p->window < 1 ? 1 : (uint32_t)p->window;
 }
 
+uint32_t s3_pace_cost(uint64_t bytes)
+{
+    return bytes > UINT32_MAX ? 1 : 1 + (uint32_t)(bytes >> 21); /* a length that is not known is none */
+}
+
 static void set_window(struct s3_pace *p, double window)
 {
     p->window = window < 1 ? 1 : window > p->most ? p->most : window;
@@ -29,20 +34,24 @@ static void set_window(struct s3_pace *p, double window)
 static void start_round(struct s3_pace *p, uint64_t now_ns)
 {
     p->round_ns = now_ns;
+    p->round_window = p->window;
     p->answers = p->not_full = 0;
-    p->work = 0;
+    p->work = p->wait_ns = 0;
 }
 
-static void end_start(struct s3_pace *p, double rate)
+/* The window has about doubled since the round began. If there was room, the rate has doubled, too, and answers come as soon as before; if
+ * not, the rate is the same and they come twice as late. Either figure alone is noisy over so short a time. */
+static void end_start(struct s3_pace *p, double rate, double wait_ns, double began_with)
 {
-    bool has_grown = p->window >= 1.5 * p->base_window;
-    if (p->base_rate > 0 && has_grown && rate < 1.1 * p->base_rate) {
-        set_window(p, 1.25 * p->base_window);
+    bool is_first = p->base_rate <= 0;
+    if (!is_first && rate / p->base_rate < wait_ns / p->base_wait_ns) {
+        set_window(p, began_with);
         p->phase = S3_PACE_STEADY;
     } else if (p->window >= p->most) {
         p->phase = S3_PACE_STEADY;
     }
     p->base_rate = rate;
+    p->base_wait_ns = is_first || wait_ns < p->base_wait_ns ? wait_ns : p->base_wait_ns;
     p->base_window = p->window;
 }
 
@@ -74,6 +83,7 @@ static void end_round(struct s3_pace *p, uint64_t now_ns)
 {
     double rate = p->work / (double)(now_ns - p->round_ns);
     bool is_telling = p->not_full * 4 < p->answers;
+    double began_with = p->round_window, wait_ns = p->wait_ns / (double)p->answers + 1;
     start_round(p, now_ns);
     if (!is_telling) {
         if (p->phase == S3_PACE_UP || p->phase == S3_PACE_DOWN) {
@@ -83,28 +93,30 @@ static void end_round(struct s3_pace *p, uint64_t now_ns)
         return;
     }
     if (p->phase == S3_PACE_START)
-        end_start(p, rate);
+        end_start(p, rate, wait_ns, began_with);
     else if (p->phase == S3_PACE_STEADY)
         end_steady(p, rate);
     else
         end_try(p, rate);
 }
 
-void s3_pace_answer(struct s3_pace *p, uint64_t bytes, bool is_full, uint64_t now_ns)
+void s3_pace_answer(struct s3_pace *p, uint64_t bytes, uint64_t first_byte_ns, bool is_full, uint64_t now_ns)
 {
     if (p->is_fixed)
         return;
     if (p->round_ns == 0)
         start_round(p, now_ns);
-    p->answers++;
-    p->not_full += !is_full;
+    uint32_t cost = s3_pace_cost(bytes);
+    p->answers += cost;
+    p->not_full += is_full ? 0 : cost;
     p->work += (double)bytes + REQUEST_WORK;
+    p->wait_ns += (double)first_byte_ns * cost;
     if (p->ceiling > 0 && p->window < p->ceiling)
-        set_window(p, p->window + 1 / p->window);
+        set_window(p, p->window + cost / p->window);
     else if (p->phase == S3_PACE_START && is_full)
-        set_window(p, p->window + 1);
+        set_window(p, p->window + cost);
     bool is_start = p->phase == S3_PACE_START;
-    double wanted = (is_start ? 1 : 4) * p->window;
+    double wanted = (is_start ? 1 : 4) * p->round_window;
     if ((double)p->answers >= wanted && now_ns - p->round_ns >= (is_start ? START_ROUND_NS : STEADY_ROUND_NS))
         end_round(p, now_ns);
 }

@@ -88,6 +88,7 @@ static void land(struct s3_loop *l, struct s3_flight *f)
     curl_multi_remove_handle(l->sockets.multi, f->easy);
     f->is_flying = false;
     l->flight_count--;
+    l->cost -= f->cost;
     f->after = l->free;
     l->free = f;
 }
@@ -173,7 +174,9 @@ static bool launch(struct s3_loop *l, struct s3_task *t, bool is_hedge)
     t->flight[is_hedge] = f;
     f->is_flying = true;
     f->started_ns = clock_now_ns();
+    f->cost = s3_pace_cost(t->wanted.length == S3_ALL ? t->wanted.expected_size : t->wanted.length);
     l->flight_count++;
+    l->cost += f->cost;
     list(l, f);
     count(&l->requests);
     return true;
@@ -208,10 +211,16 @@ static struct s3_task *pop_due(struct s3_loop *l, uint64_t now)
     return t;
 }
 
+/* For something new: what waits to be tried again keeps its place. */
+static bool has_room(const struct s3_loop *l)
+{
+    return l->cost + l->waiting_count < s3_pace_window(&l->pace);
+}
+
 static struct s3_task *pop_pending(struct s3_loop *l)
 {
     struct s3_task *t = l->pending;
-    if (!t || l->flight_count + l->waiting_count >= s3_pace_window(&l->pace))
+    if (!t || !has_room(l))
         return NULL;
     l->pending = t->next;
     return t;
@@ -253,9 +262,9 @@ static bool get_keys(struct s3_loop *l)
 static void launch_all(struct s3_loop *l, uint64_t now)
 {
     struct fb_error e;
-    while ((l->pending || l->waiting) && l->flight_count < s3_pace_window(&l->pace)) {
+    while ((l->pending || l->waiting) && l->cost < s3_pace_window(&l->pace)) {
         bool is_due = l->waiting && l->waiting->due_ns <= now;
-        if ((!is_due && (!l->pending || l->flight_count + l->waiting_count >= s3_pace_window(&l->pace))) || !get_keys(l))
+        if ((!is_due && (!l->pending || !has_room(l))) || !get_keys(l))
             return;
         struct s3_task *t = pop_due(l, now);
         t = t ? t : pop_pending(l);
@@ -390,14 +399,14 @@ static void finish(struct s3_loop *l, struct s3_flight *f, CURLcode code)
     struct fb_error e;
     if (!t)
         return; /* lost: land_lost has it */
-    bool is_full = l->flight_count + l->waiting_count >= s3_pace_window(&l->pace);
+    bool is_full = !has_room(l);
     uint64_t now = clock_now_ns();
     s3_flight_outcome(f, code, &l->place, &out, &e);
     if (out.next == S3_NEXT_SLOWER) {
         count(&l->slow_downs);
         s3_pace_back_off(&l->pace, now);
     } else if (out.next == S3_NEXT_DONE) {
-        s3_pace_answer(&l->pace, f->got, is_full, now);
+        s3_pace_answer(&l->pace, f->got, f->first_ns ? f->first_ns - f->started_ns : 0, is_full, now);
     }
     if (out.next == S3_NEXT_DONE && t->status == S3_HAS_NO_RANGES)
         atomic_store_explicit(&l->ignores_ranges, true, memory_order_relaxed);

@@ -1,0 +1,167 @@
+"""Where keys come from, in which order, and that they go nowhere else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from s3_client import COMMAND, TOOL, Ask, environment, get, listing, sha
+from server import ACCESS_KEY, SECRET_KEY, Server
+
+CANARY_TOKEN = "canaryTokenThatNobodyMaySee"
+
+
+def chosen(env: dict[str, str]) -> str:
+    done = subprocess.run([TOOL, "keys"], env=env, capture_output=True, text=True, timeout=30)
+    return done.stdout + done.stderr
+
+
+class Metadata(BaseHTTPRequestHandler):
+    """IMDSv2, a container's agent and STS in one."""
+
+    lifetime_s = 3600.0
+    keys = ("AKMETA", "metaSecret", "metaToken")
+    asked: list[str] = []
+    is_up = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def say(self, text: str, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def expires(self) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + type(self).lifetime_s))
+
+    def do_PUT(self) -> None:
+        type(self).asked.append(f"PUT {self.path}")
+        self.say("imdsToken" if self.headers.get("X-aws-ec2-metadata-token-ttl-seconds") else "", 200 if type(self).is_up else 500)
+
+    def do_GET(self) -> None:
+        type(self).asked.append(f"GET {self.path}")
+        access, secret, token = type(self).keys
+        answer = json.dumps({"AccessKeyId": access, "SecretAccessKey": secret, "Token": token, "Expiration": self.expires()}).replace("/", "\\/")
+        if self.path.startswith("/latest") and self.headers.get("X-aws-ec2-metadata-token") != "imdsToken":
+            self.say("no", 401)
+        elif self.path.endswith("security-credentials/"):
+            self.say("the-role\n")
+        elif self.path == "/agent" and self.headers.get("Authorization") != "agentToken":
+            self.say("no", 403)
+        else:
+            self.say(answer)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        type(self).asked.append(f"POST {body}")
+        access, secret, token = type(self).keys
+        self.say(f"<AssumeRoleWithWebIdentityResponse><R><Credentials><AccessKeyId>{access}</AccessKeyId><SecretAccessKey>{secret}</SecretAccessKey>"
+                 f"<SessionToken>{token}</SessionToken><Expiration>{self.expires()}</Expiration></Credentials></R></AssumeRoleWithWebIdentityResponse>")
+
+
+@pytest.fixture
+def metadata() -> Iterator[str]:
+    Metadata.asked, Metadata.keys, Metadata.lifetime_s, Metadata.is_up = [], ("AKMETA", "metaSecret", "metaToken"), 3600.0, True
+    s = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    threading.Thread(target=s.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield f"http://127.0.0.1:{s.server_address[1]}"
+    s.shutdown()
+    s.server_close()
+
+
+def all_sources(metadata: str, folder: Path) -> dict[str, dict[str, str]]:
+    (folder / "credentials").write_text("[default]\naws_access_key_id = AKFILE\naws_secret_access_key = fileSecret\n"
+                                        "[other]\naws_access_key_id = AKOTHER\naws_secret_access_key = otherSecret\n")
+    (folder / "token").write_text("webToken\n")
+    return {
+        "environment": {"AWS_ACCESS_KEY_ID": "AKENV", "AWS_SECRET_ACCESS_KEY": "envSecret"},
+        "profile": {"AWS_SHARED_CREDENTIALS_FILE": str(folder / "credentials")},
+        "web identity": {"AWS_WEB_IDENTITY_TOKEN_FILE": str(folder / "token"), "AWS_ROLE_ARN": "arn:aws:iam::1:role/x",
+                         "AWS_ENDPOINT_URL_STS": metadata},
+        "container": {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{metadata}/agent", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "agentToken"},
+        "instance": {"AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata, "AWS_EC2_METADATA_DISABLED": "false"},
+    }
+
+
+def test_sources_are_asked_in_order(metadata: str, tmp_path: Path) -> None:
+    sources = all_sources(metadata, tmp_path)
+    names = list(sources)
+    for i, name in enumerate(names):
+        env = environment(None, tmp_path)
+        for later in reversed(names[i:]):
+            env |= sources[later]
+        assert f"from the {name}" in chosen(env), chosen(env)
+
+
+def test_a_profile_is_chosen_by_name(metadata: str, tmp_path: Path) -> None:
+    env = environment(None, tmp_path) | all_sources(metadata, tmp_path)["profile"]
+    assert chosen(env).splitlines()[-1].startswith("AKFILE") or "AKFILE" in chosen(env)
+    assert "AKOTHER" in chosen(env | {"AWS_PROFILE": "other"})
+    (tmp_path / "config").write_text("[profile work]\naws_access_key_id = AKCONF\naws_secret_access_key = s\nregion = eu-x-9\n"
+                                     "endpoint_url = http://h:1\n")
+    said = chosen(env | {"AWS_PROFILE": "work", "AWS_CONFIG_FILE": str(tmp_path / "config")})
+    assert "AKCONF" in said and "eu-x-9" in said and "host h:1" in said
+
+
+def test_nobody_has_keys_is_said_with_a_remedy(tmp_path: Path) -> None:
+    said = chosen(environment(None, tmp_path))
+    assert "no credentials" in said and "FULLBORE_S3_ANONYMOUS" in said
+    (tmp_path / "config").write_text("[default]\nsso_session = corp\n")
+    assert "export-credentials" in chosen(environment(None, tmp_path, AWS_CONFIG_FILE=str(tmp_path / "config")))
+
+
+def test_the_web_identitys_token_goes_in_the_body_only(metadata: str, tmp_path: Path) -> None:
+    env = environment(None, tmp_path) | all_sources(metadata, tmp_path)["web identity"]
+    assert "AKMETA from the web identity, a token" in chosen(env)
+    assert Metadata.asked[0].startswith("POST Action=AssumeRoleWithWebIdentity") and "webToken" in Metadata.asked[0]
+
+
+def test_a_container_elsewhere_is_not_asked(tmp_path: Path) -> None:
+    for url in ("http://example.com/x", "http://127.0.0.1@evil.example/x", "http://127.0.0.1.evil.example/", "file:///etc/passwd"):
+        said = chosen(environment(None, tmp_path, AWS_CONTAINER_CREDENTIALS_FULL_URI=url))
+        assert "neither https nor an address of this machine" in said, url
+
+
+def test_keys_are_renewed_before_they_expire(server: Server, metadata: str, tmp_path: Path) -> None:
+    """Keys that live four seconds, over a run of more: no request is ever refused."""
+    env = environment(server, tmp_path) | all_sources(metadata, tmp_path)["instance"]
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        del env[name]
+    server.keys = {"AKMETA": "metaSecret"}
+    Metadata.lifetime_s = 4.0
+    for i in range(600):
+        server.put("bucket", f"o{i}", b"x" * 10)
+    server.after_get = lambda s, bucket, key: time.sleep(0.01)
+    answer = get(env, "s3://bucket", [Ask(f"o{i}", size=10) for i in range(600)], options="hedge=0", depth=4)
+    assert {o["status"] for o in answer.objects} == {0} and answer.sum["retries"] == 0
+    assert sum(a.endswith("the-role") for a in Metadata.asked) >= 2
+
+
+def test_secrets_are_nowhere_to_be_seen(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+    """A canary secret and token: not in any output, log, catalog or other file, whether things go well or not."""
+    from server import Fault
+
+    env |= {"AWS_SESSION_TOKEN": CANARY_TOKEN}
+    jpeg = bytes.fromhex("ffd8ffe000104a46494600010100000100010000ffd9")
+    for i in range(5):
+        server.put("bucket", f"c/{i}.jpg", jpeg)
+    seen = []
+    for faults in ([], [Fault("status", "", status=403, code="AccessDenied")], [Fault("reset", "/c")], [Fault("text", "list-type", text=b"<a>")]):
+        server.faults = faults
+        for command in ([TOOL, "list", "s3://bucket"], [COMMAND, "info", "s3://bucket"], [COMMAND, "info", "s3://bucket", "--json"]):
+            done = subprocess.run(command, env=env | {"FULLBORE_S3_LIST_MAX_AGE": "0"}, capture_output=True, timeout=60)
+            seen.append(done.stdout + done.stderr)
+    seen += [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]
+    for canary in (SECRET_KEY, CANARY_TOKEN):
+        assert not any(canary.encode() in s for s in seen)
+    assert all(ACCESS_KEY not in r.wire for r in server.log)
+    assert listing  # used by other tests of this folder
+    assert sha(b"")
