@@ -26,6 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for k, sampling in enumerate((0, 1, 2)):
             options = {"quality": 88, "subsampling": sampling, "progressive": i % 3 == 2}
             picture(width, height, 10 * i + k).save(root / f"{i}-{k}.jpg", **options)
+        picture(width, height, i).convert("L").save(root / f"{i}-grey.jpg", quality=88)
         picture(width, height, i).save(root / f"{i}.png")
     return root
 
@@ -74,6 +75,26 @@ def test_a_random_crop_is_drawn_as_without_draft_and_cut_from_the_reduced_image(
         top, left, height, width = (full[name] // scale for name in ("top", "left", "height", "width"))
         expected = image.convert("RGB").crop((left, top, left + width, top + height)).resize((50, 50), Image.Resampling.BILINEAR)
         assert np.array_equal(pixels, np.asarray(expected)), (key, full, draws)
+
+
+def test_later_epochs_and_other_sizes_start_from_what_was_learnt_and_change_no_pixel(folder: Path) -> None:
+    crops = [fb.RandomResizedCrop(70, scale=(0.1, 1.0), draft=True)]
+    for transforms in ([fb.Resize((64, 80), draft=True)], crops, [fb.Resize((64, 80))]):
+        first = one_by_one(folder, *transforms)
+        for _ in range(2):
+            for (key, pixels, draws), (again, same, drawn) in zip(first, one_by_one(folder, *transforms), strict=True):
+                assert key == again and draws == drawn and np.array_equal(pixels, same), key
+
+
+def test_a_reduced_decode_leaves_checkpoints_and_uses_them(tmp_path: Path) -> None:
+    for i in range(4):
+        picture(1600, 1200, i).save(tmp_path / f"{i}.jpg", quality=90)
+    with fb.Loader(tmp_path, transforms=[fb.Resize((64, 64), draft=True)], framework="numpy") as loader:
+        for _ in range(3):
+            for _batch in loader:
+                pass
+        regions = loader.stats()["regions"]
+    assert regions["by_fallback"] == 0 and regions["plainly"] >= 4 and regions["by_checkpoints"] >= 4, regions
 
 
 def test_without_draft_nothing_changes(folder: Path) -> None:
