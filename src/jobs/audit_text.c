@@ -45,7 +45,7 @@ static void print_what(const struct audit_stream *s, const struct audit_epoch *e
     else if (s->order == ORDER_WEIGHTED)
         text_printf(t, "%llu draws by weight, each position once", (ull)e->handed_out);
     else if (e->verdict == AUDIT_PROVED)
-        text_printf(t, "%llu samples, each once", (ull)e->handed_out);
+        text_printf(t, "%llu samples, each once", (ull)(e->handed_out - e->redraws));
     else
         text_printf(t, "%llu of %llu positions handed out, %llu missing", (ull)e->handed_out, (ull)s->samples, (ull)e->missing);
 }
