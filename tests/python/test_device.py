@@ -315,3 +315,17 @@ def test_releasing_gives_the_devices_memory_back(photos: Path) -> None:
         while loader.stats()["device"]["memory_bytes"] > many // 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert loader.stats()["device"]["memory_bytes"] <= many // 2
+
+
+def test_the_page_is_followed_to_the_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import re
+
+    from conftest import make_photos
+
+    pytest.importorskip("torch")
+    make_photos(tmp_path / "photos", 12)
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "device.md").read_text(), re.M | re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "docs/device.md", "exec"), {"__name__": "page"})
