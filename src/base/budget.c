@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -103,6 +104,20 @@ void *scratch_need(struct scratch *s, size_t bytes, struct fb_error *e)
         return NULL;
     }
     s->capacity = capacity;
+    return s->data;
+}
+
+void *scratch_grow(struct scratch *s, size_t kept, size_t bytes, struct fb_error *e)
+{
+    if (bytes <= s->capacity && s->data)
+        return s->data;
+    struct scratch larger = {.budget = s->budget};
+    if (!scratch_need(&larger, bytes + bytes / 2, e))
+        return NULL;
+    if (kept)
+        memcpy(larger.data, s->data, kept);
+    scratch_free(s);
+    *s = larger;
     return s->data;
 }
 

@@ -46,6 +46,8 @@ struct scratch {
 
 /* 64-byte aligned memory of at least `bytes`, or NULL with FB_E_BUDGET or FB_E_NOMEM in `e`. */
 void *scratch_need(struct scratch *s, size_t bytes, struct fb_error *e);
+/* The same for a list that grows: the first `kept` bytes stay, and there is room for more than `bytes`. */
+void *scratch_grow(struct scratch *s, size_t kept, size_t bytes, struct fb_error *e);
 void scratch_free(struct scratch *s);
 
 #endif

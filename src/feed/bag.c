@@ -184,7 +184,7 @@ static int list_straight(struct bag *b, const struct array_layout *l, const stru
             if (run.offset == ARRAY_NO_CHUNK && to)
                 array_fill(l, to + at, run.length);
             else if (run.offset != ARRAY_NO_CHUNK)
-                FB_TRY(gather_add(b->f, &b->gather, b->gather.fd, run.offset, run.length, to ? to + at : NULL, b->at + at, e));
+                FB_TRY(gather_add(&b->gather, b->gather.fd, run.offset, run.length, to ? to + at : NULL, b->at + at, e));
         }
     }
     if (!to)
@@ -215,7 +215,7 @@ static int list_chunks(struct bag *b, const struct array_layout *l, const struct
         for (; chunks > 0; chunk++, chunks--) {
             const struct array_chunk *c = &l->chunk[chunk];
             if (c->offset != ARRAY_NO_CHUNK)
-                FB_TRY(gather_add(b->f, &b->gather, b->gather.fd, c->offset, c->length, NULL, b->at, e));
+                FB_TRY(gather_add(&b->gather, b->gather.fd, c->offset, c->length, NULL, b->at, e));
             b->at = next_on_stage(b->at, c);
         }
     }
@@ -224,7 +224,7 @@ static int list_chunks(struct bag *b, const struct array_layout *l, const struct
 
 static int list_whole(struct bag *b, const struct array_layout *l, struct fb_error *e)
 {
-    FB_TRY(gather_add(b->f, &b->gather, b->gather.fd, l->offset, l->bytes, NULL, b->at, e));
+    FB_TRY(gather_add(&b->gather, b->gather.fd, l->offset, l->bytes, NULL, b->at, e));
     b->at += l->bytes;
     return 0;
 }

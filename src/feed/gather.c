@@ -5,38 +5,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "feed/crew.h"
 
-enum { PIECES_AT_FIRST = 256, WAITS_FOR_MEMORY = 200 };
-
-void gather_start(struct gather *g, struct worker *w)
-{
-    *g = (struct gather){.w = w, .fd = -1};
-    g->capacity = (uint32_t)(w->pieces.capacity / (sizeof(*g->piece) + sizeof(*g->is_staged)));
-    g->piece = w->pieces.data;
-    g->is_staged = (bool *)(g->piece + g->capacity);
-}
-
-int gather_grow(struct feed *f, struct gather *g, struct fb_error *e)
-{
-    uint32_t capacity = g->capacity ? 2 * g->capacity : PIECES_AT_FIRST;
-    size_t each = sizeof(*g->piece) + sizeof(*g->is_staged);
-    void *old = malloc(g->count * each + 1);
-    if (!old)
-        return error_set(e, FB_E_NOMEM, "read", "no memory for a list of reads");
-    memcpy(old, g->piece, g->count * sizeof(*g->piece));
-    memcpy((char *)old + g->count * sizeof(*g->piece), g->is_staged, g->count);
-    void *memory = worker_memory(f, &g->w->pieces, capacity * each, e);
-    if (memory) {
-        g->capacity = (uint32_t)(g->w->pieces.capacity / each);
-        g->piece = memory;
-        g->is_staged = (bool *)(g->piece + g->capacity);
-        memcpy(g->piece, old, g->count * sizeof(*g->piece));
-        memcpy(g->is_staged, (char *)old + g->count * sizeof(*g->piece), g->count);
-    }
-    free(old);
-    return memory ? 0 : e->code;
-}
+enum { WAITS_FOR_MEMORY = 200 };
 
 /* ---- waiting ---- */
 
@@ -88,7 +58,8 @@ static int hand_to_io(struct feed *f, struct gather *g, struct load *l, const ch
     struct waited *x = waited_new(f, g->count - there, g->stage_bytes, e);
     if (!x)
         return e->code;
-    memcpy(x->stage, stage, g->stage_bytes);
+    if (g->stage_bytes)
+        memcpy(x->stage, stage, g->stage_bytes);
     x->load = l;
     x->fd = g->fd;
     g->fd = -1;
@@ -98,7 +69,7 @@ static int hand_to_io(struct feed *f, struct gather *g, struct load *l, const ch
         if (p->is_there)
             continue;
         error_clear(&x->error[n]);
-        uint8_t *to = g->is_staged[i] ? x->stage + ((uint8_t *)p->to - stage) : p->to;
+        uint8_t *to = g->piece[i].is_staged ? x->stage + ((uint8_t *)p->to - stage) : p->to;
         x->request[n] = (struct io_request){.path = path, .has_fd = true, .fd = p->fd, .offset = p->offset, .length = p->length, .buffer = to,
                                             .capacity = p->length, .done = piece_done, .owner = x, .error = &x->error[n], .dir_fd = -1};
         n++;
@@ -117,7 +88,7 @@ int gather_read(struct feed *f, struct gather *g, struct load *l, const char *pa
     if (g->stage_bytes && !(*stage = worker_memory(f, &g->w->bytes, g->stage_bytes + IO_TAIL, e)))
         return e->code;
     for (uint32_t i = 0; g->stage_bytes && i < g->count; i++)
-        if (g->is_staged[i])
+        if (g->piece[i].is_staged)
             g->piece[i].to = *stage + (size_t)g->piece[i].to;
     uint64_t since = clock_now_ns(), bytes = 0;
     uint32_t there = f->io->ops->try_pieces ? f->io->ops->try_pieces(f->io, g->piece, g->count) : 0;

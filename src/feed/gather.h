@@ -7,7 +7,7 @@
 #ifndef FB_FEED_GATHER_H
 #define FB_FEED_GATHER_H
 
-#include "feed/feed.h"
+#include "feed/crew.h"
 
 /* What a load waits for. Its own memory, within the budget. */
 struct waited {
@@ -24,23 +24,24 @@ struct waited {
 
 struct gather {
     struct worker *w;
-    uint32_t count, capacity;
-    struct io_piece *piece; /* in w->pieces; staged ones have their offset in `to` and are marked below */
-    bool *is_staged;
+    uint32_t count;
+    struct io_piece *piece; /* in w->pieces; staged ones have their offset on the stage in `to` */
     size_t stage_bytes;
     int fd;                 /* of a file that was opened for this load, or -1 */
 };
 
-void gather_start(struct gather *g, struct worker *w);
-int gather_grow(struct feed *f, struct gather *g, struct fb_error *e);
-/* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. */
-static inline int gather_add(struct feed *f, struct gather *g, int fd, uint64_t offset, uint64_t length, void *to, size_t stage_at,
-                             struct fb_error *e)
+static inline void gather_start(struct gather *g, struct worker *w)
 {
-    if (g->count == g->capacity)
-        FB_TRY(gather_grow(f, g, e));
-    g->piece[g->count] = (struct io_piece){.fd = fd, .offset = offset, .length = length, .to = to ? to : (void *)stage_at};
-    g->is_staged[g->count++] = !to;
+    *g = (struct gather){.w = w, .fd = -1, .piece = w->pieces.data};
+}
+/* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. */
+static inline int gather_add(struct gather *g, int fd, uint64_t offset, uint64_t length, void *to, size_t stage_at, struct fb_error *e)
+{
+    size_t bytes = g->count * sizeof(*g->piece);
+    g->piece = scratch_grow(&g->w->pieces, bytes, bytes + sizeof(*g->piece), e);
+    if (!g->piece)
+        return e->code;
+    g->piece[g->count++] = (struct io_piece){fd, offset, length, to ? to : (void *)stage_at, false, !to};
     if (!to && stage_at + length > g->stage_bytes)
         g->stage_bytes = stage_at + length;
     return 0;

@@ -162,23 +162,13 @@ static int list_chunk(struct group *g, const struct array_object *o, int field, 
     struct load *l = g->l;
     if (c->offset == ARRAY_NO_CHUNK || (l->staged && g->staged[l->staged - 1].key == key) || chunk_cache_has(&a->cache, key))
         return 0;
-    struct scratch *s = &g->w->mapped[0];
-    if ((l->staged + 1) * sizeof(*g->staged) > s->capacity) {
-        size_t bytes = (l->staged + 1) * 2 * sizeof(*g->staged);
-        struct staged *old = malloc(l->staged * sizeof(*old) + 1);
-        if (!old)
-            return error_set(e, FB_E_NOMEM, "feed", "no memory for a list of chunks");
-        memcpy(old, g->staged, l->staged * sizeof(*old));
-        g->staged = worker_memory(g->f, s, bytes < 4096 ? 4096 : bytes, e);
-        if (g->staged)
-            memcpy(g->staged, old, l->staged * sizeof(*old));
-        free(old);
-        if (!g->staged)
-            return e->code;
-    }
+    size_t listed = l->staged * sizeof(*g->staged);
+    g->staged = scratch_grow(&g->w->mapped[0], listed, listed + sizeof(*g->staged), e);
+    if (!g->staged)
+        return e->code;
     size_t to = (g->gather.stage_bytes + 63) & ~(size_t)63;
     g->staged[l->staged++] = (struct staged){key, to, c->length};
-    return gather_add(g->f, &g->gather, o->fd, c->offset, c->length, NULL, to, e);
+    return gather_add(&g->gather, o->fd, c->offset, c->length, NULL, to, e);
 }
 
 static int list_chunks(struct group *g, int field, struct fb_error *e)
@@ -278,7 +268,7 @@ static int list_row(struct group *g, int field, uint32_t i, const struct array_o
             return 0;
         offset = c->offset + row % l->chunk_shape[0] * bytes;
     }
-    return gather_add(g->f, &g->gather, o->fd, offset, bytes, to, g->at[field] + i * bytes, e);
+    return gather_add(&g->gather, o->fd, offset, bytes, to, g->at[field] + i * bytes, e);
 }
 
 static void take_straight(struct group *g, int field)
@@ -365,7 +355,8 @@ static int read_group(struct group *g, struct fb_error *e)
     uint8_t *stage = worker_memory(g->f, &g->w->bytes, g->gather.stage_bytes + IO_TAIL, e);
     if (!stage)
         return e->code;
-    memcpy(stage + l->list_at, g->staged, list);
+    if (list)
+        memcpy(stage + l->list_at, g->staged, list);
     memcpy(stage + l->list_at + list, g->at, sizeof(g->at));
     g->staged = (struct staged *)(stage + l->list_at);
     return gather_read(g->f, &g->gather, l, g->f->arrays->object[0].path, &g->stage, e);

@@ -53,7 +53,8 @@ struct io_piece {
     uint64_t offset;
     uint64_t length;
     void *to;
-    bool is_there; /* out */
+    bool is_there;  /* out */
+    bool is_staged; /* the caller's */
 };
 
 struct io_figures {
