@@ -305,6 +305,27 @@ def test_tensors_may_outlive_the_loader_and_the_interpreter(photos: Path, run_py
     assert done.returncode == 0 and done.stdout == "6 True\n", done.stderr
 
 
+def test_after_a_fork_the_childs_copy_says_so(photos: Path, run_python: Run) -> None:
+    done = run_python(script(f"""
+        import os, fullbore as fb
+        loader = fb.Loader({str(photos)!r}, batch_size=4, transforms=[fb.Resize((8, 8))], device="emulated:100MB/s,2ms", framework="numpy")
+        batches = iter(loader)
+        batch = next(batches)
+        pid = os.fork()
+        if pid == 0:
+            for use in (lambda: batch._core.use(0), lambda: next(batches)):
+                try:
+                    use()
+                except fb.Error as error:
+                    print("child:", error, flush=True)
+            del batch
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        print(sum(1 for _ in batches), loader.stats()["device"]["shipped_batches"] >= 6)
+    """))
+    assert done.returncode == 0 and done.stdout.count("child: ") == 2 and done.stdout.endswith("5 True\n"), done.stdout + done.stderr
+
+
 def test_releasing_gives_the_devices_memory_back(photos: Path) -> None:
     with open_loader(photos, device=EMULATED) as loader:
         kept = [batch for _ in range(2) for batch in loader]

@@ -189,6 +189,24 @@ def test_a_function_for_whole_batches(photos: Path) -> None:
         fb.Loader(photos, batch_map=3, **SMALL)  # type: ignore[arg-type]
 
 
+def test_a_function_for_batches_that_raises_is_the_users_own_error_and_the_epoch_goes_on(photos: Path) -> None:
+    calls = []
+
+    def sometimes(batch: fb.Batch) -> fb.Batch:
+        calls.append(batch.sample_keys)
+        if len(calls) == 2:
+            raise KeyError("no such thing")
+        return batch
+
+    with fb.Loader(photos, batch_size=4, batch_map=sometimes, **SMALL) as loader:
+        batches = iter(loader)
+        next(batches)
+        with pytest.raises(KeyError, match="no such thing") as caught:
+            next(batches)
+        assert caught.traceback[-1].name == "sometimes"
+        assert len(list(batches)) == 4 and len({key for keys in calls for key in keys}) == 24
+
+
 # ---- loaders
 
 
