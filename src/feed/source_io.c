@@ -23,6 +23,8 @@ int source_io_open(struct feed *f, const char *spec, struct fb_error *e)
     const char *own = f->dataset.io;
     f->io_depth = own ? STORE_DEPTH : FILE_DEPTH;
     bool is_auto = !spec || !*spec || strcmp(spec, "auto") == 0;
+    if (own && !is_auto) /* FULLBORE_IO=pread says how to read files; there are none here */
+        is_auto = strcmp(spec, "uring") == 0 || strcmp(spec, "pread") == 0;
     size_t name = own ? strcspn(own, ":") : 0;
     bool is_same = own && !is_auto && strncmp(spec, own, name) == 0 && (spec[name] == 0 || spec[name] == ':') && !strstr(spec, "url=");
     char *completed = is_same ? complete(spec, own) : NULL;
