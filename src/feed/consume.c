@@ -11,7 +11,7 @@
 
 enum { ASK_EVERY_NS = 100000000 };
 
-static int check_usable(const struct feed *f, struct fb_error *e)
+int feed_check_usable(const struct feed *f, struct fb_error *e)
 {
     if (f->pid == getpid())
         return 0;
@@ -117,7 +117,7 @@ static int start_planner(struct feed *f, struct fb_error *e)
 
 int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
 {
-    FB_TRY(check_usable(f, e));
+    FB_TRY(feed_check_usable(f, e));
     FB_TRY(feed_resolve(f, e));
     FB_TRY(feed_check_memory(f, crew_least_memory(f), e));
     FB_TRY(ship_start(f, e));
@@ -311,7 +311,7 @@ void feed_end_trace(struct feed *f)
 int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
 {
     *out = NULL;
-    FB_TRY(check_usable(f, e));
+    FB_TRY(feed_check_usable(f, e));
     bool must_warn = false;
     pthread_mutex_lock(&f->lock);
     bool was_live = f->is_live;

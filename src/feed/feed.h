@@ -230,6 +230,8 @@ void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_e
 int passage_run(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e);
 
 /* consume.c */
+/* FB_E_FORKED: this is another process than the one that opened it. */
+int feed_check_usable(const struct feed *f, struct fb_error *e);
 int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e);
 int feed_next(struct feed *f, struct slot **out, struct fb_error *e);
 /* Writes the trace that was asked for, if it is this feed's. */

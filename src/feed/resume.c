@@ -1,18 +1,9 @@
 /* Where the run goes on: states loaded, batches left out. Both come down to a position in an epoch and what is skipped of it. */
-#include <unistd.h>
-
 #include "feed/feed.h"
 
 struct state feed_state_at(const struct feed *f, uint64_t epoch, uint64_t position, const struct skips *skips)
 {
     return (struct state){.seed = f->seed, .epoch = epoch, .position = position, .skips = *skips, .origin = f->origin};
-}
-
-static int check_usable(const struct feed *f, struct fb_error *e)
-{
-    if (f->pid != getpid())
-        return error_set(e, FB_E_FORKED, "feed", "this loader was opened in another process (%d) and does not survive fork", (int)f->pid);
-    return 0;
 }
 
 /* ---- states ---- */
@@ -33,7 +24,7 @@ int feed_load_state(struct feed *f, const char *json, bool force, struct fb_erro
     uint64_t version;
     uint32_t faults;
     char consequence[1024];
-    FB_TRY(check_usable(f, e));
+    FB_TRY(feed_check_usable(f, e));
     FB_TRY(feed_resolve(f, e));
     FB_TRY(state_read(&s, json, &version, &faults, e));
     faults |= state_compare(&s, version, &here);
@@ -95,7 +86,7 @@ static int leave_out(struct feed *f, const struct run *r, uint64_t first, uint64
 
 int64_t feed_skip(struct feed *f, uint64_t batches, struct fb_error *e)
 {
-    FB_TRY(check_usable(f, e));
+    FB_TRY(feed_check_usable(f, e));
     FB_TRY(refuse_given(f, e));
     FB_TRY(feed_resolve(f, e));
     pthread_mutex_lock(&f->lock);
@@ -123,7 +114,7 @@ static uint64_t begin_of(const struct feed *f, uint64_t g)
 
 int feed_skip_range(struct feed *f, uint64_t first, uint64_t last, struct fb_error *e)
 {
-    FB_TRY(check_usable(f, e));
+    FB_TRY(feed_check_usable(f, e));
     FB_TRY(refuse_given(f, e));
     FB_TRY(feed_resolve(f, e));
     if (first > last)

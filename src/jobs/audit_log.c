@@ -335,7 +335,7 @@ int audit_log_batch(const struct audit_log *l, uint64_t i, struct audit_batch *b
     const struct audit_batch_at *where = &l->batch[i];
     if (!reserve(b, where->bytes, 0))
         return error_set_errno(e, "audit", ENOMEM, "read a batch of an audit log");
-    if (!read_at(l->fd, where->offset, b->bytes, where->bytes) || !decode_batch(b->bytes, where->bytes, b)) {
+    if (where->bytes == 0 || !read_at(l->fd, where->offset, b->bytes, where->bytes) || !decode_batch(b->bytes, where->bytes, b)) {
         error_set(e, FB_E_DATA, "audit", "a batch of the log makes no sense");
         error_at(e, l->path, (int64_t)where->offset);
         return FB_E_DATA;
