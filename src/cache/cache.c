@@ -70,7 +70,7 @@ int cache_answer(struct io_request *r, const struct cache_unit *u, const uint8_t
     r->object_size = object_size;
     r->object_mtime_ns = mtime_ns;
     r->got = 0;
-    if (n > r->capacity || r->capacity - n < IO_TAIL)
+    if (n > r->capacity || r->capacity - n < (r->has_fd ? 0 : IO_TAIL))
         return IO_GREW;
     memcpy(r->buffer, data + first, n);
     r->got = n;
@@ -87,12 +87,16 @@ static int fail(struct io_request *r, int code, const char *cause)
 
 /* ---- hits ---- */
 
-static void unit_of(struct cache *c, const struct io_request *r, struct cache_unit *u)
+/* False: a piece of an open file that belongs to no unit; it is not cached. */
+static bool unit_of(struct cache *c, const struct io_request *r, struct cache_unit *u)
 {
     if (c->source.unit_of(c->source.ctx, r, u))
-        return;
+        return true;
+    if (r->has_fd)
+        return false;
     *u = (struct cache_unit){r->dir_fd, r->path, r->length == IO_WHOLE ? 0 : r->offset, r->length,
                              r->length == IO_WHOLE ? r->expected_size : r->length, CACHE_NO_INDEX, r->expected_mtime_ns};
+    return true;
 }
 
 static bool answer_from_ram(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id)
@@ -217,11 +221,10 @@ static void look_up(struct cache *c, struct io_request *r)
     struct cache_unit u;
     struct cache_identity id;
     struct claim claim = {-1};
-    if (r->has_fd) { /* a piece of an open file */
+    if (!unit_of(c, r, &u)) {
         flight_pass(c, r);
         return;
     }
-    unit_of(c, r, &u);
     uint64_t hash = cache_hash(c, &u);
     if (flight_join(c, hash, r))
         return;
@@ -373,10 +376,9 @@ static int cache_try_now(struct io *io, struct io_request *r)
         return fail(r, FB_E_FORKED, "the reader belongs to the parent process");
     struct cache_unit u;
     struct cache_identity id;
-    if (r->has_fd)
-        return c->inner->ops->try_now ? c->inner->ops->try_now(c->inner, r) : IO_BLOCKED;
     r->submitted_ns = clock_now_ns();
-    unit_of(c, r, &u);
+    if (!unit_of(c, r, &u))
+        return c->inner->ops->try_now ? c->inner->ops->try_now(c->inner, r) : IO_BLOCKED;
     if (cache_identify(c, &u, false, &id) != 0 || !answer(c, r, &u, cache_hash(c, &u), &id, false))
         return IO_BLOCKED;
     r->done_ns = clock_now_ns();

@@ -189,7 +189,7 @@ static enum entry_state read_whole(struct reading *g, const struct cache_dir *d,
                                    struct head *h)
 {
     uint64_t bytes = g->unit->size;
-    struct iovec v[2] = {{g->head, g->head_bytes}, {r->buffer, bytes + 1}}; /* one more: an entry that is too long is not right, either */
+    struct iovec v[2] = {{g->head, g->head_bytes}, {r->buffer, bytes + (r->capacity > bytes)}}; /* one more shows an entry that is too long */
     ssize_t n = read_parts(g, v, 2, 0);
     if (n < 0 || (uint64_t)n < sizeof(struct head))
         return failed_read(g, n);
@@ -247,7 +247,7 @@ enum entry_state entry_read(const struct cache_dir *d, struct io_request *r, con
     uint64_t first, end;
     struct head h = {0};
     struct reading g = {.may_block = may_block, .unit = u};
-    if (!entry_fits(d, u, id, u->size) || !range_of(r, u, &first, &end) || r->capacity < end - first + IO_TAIL)
+    if (!entry_fits(d, u, id, u->size) || !range_of(r, u, &first, &end) || r->capacity < end - first + (r->has_fd ? 0 : IO_TAIL))
         return ENTRY_NONE;
     g.head_bytes = head_bytes(d, u, id, u->size);
     g.fd = open_entry(d, dir_entry_name(hash, name), may_block);

@@ -136,6 +136,11 @@ static int check_wanted(struct feed *f, const fb_options *o, struct fb_error *e)
         error_remedy(e, "give cache_dir= as well; memory for a cache is cache_ram=");
         return FB_E_USAGE;
     }
+    if (f->arrays && (o->cache_dir || o->cache_ram)) {
+        error_set(e, FB_E_UNSUPPORTED, "cache", "cache_dir= and cache_ram= are not built yet for arrays and sound: they are read from open files");
+        error_remedy(e, "copy the files to a fast disk or to memory with 'fullbore stage'");
+        return FB_E_UNSUPPORTED;
+    }
     return o->cache_dir ? check_place(f, o->cache_dir, e) : 0;
 }
 

@@ -96,8 +96,9 @@ def test_a_file_that_changes_is_read_anew(old_photos: Path, tmp_path: Path) -> N
             first = contents(loader)
             settle(loader, "stored" if "cache_dir" in caches else "ram_bytes", 60)
             victim = old_photos / first[0][0][3]
-            photo(hash(str(caches)) % 1000 + 1000, 64, 80).save(victim)
-            os.utime(victim, (1e9 + 7, 1e9 + 7))
+            photo(1000 + len(caches), 64, 80).save(tmp_path / "new.jpg")
+            os.utime(tmp_path / "new.jpg", (1e9 + 7, 1e9 + 7))
+            os.replace(tmp_path / "new.jpg", victim)  # the loader reads ahead: it must not see half a file
             batches = [contents(loader) for _ in range(12)]  # what was read ahead may still be the old one
             with fb.Loader(old_photos, **options) as plain:
                 assert batches[-1] == contents(plain) != first
