@@ -279,10 +279,10 @@ FB_API int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_siz
 
 /* Where its arrays lie; *device (may be NULL) is the number of the device. */
 FB_API enum fb_memory fb_batch_memory(const fb_batch *b, int *device);
-/* With pin_memory or a device: says that `stream` (a CUstream; 1: the legacy default stream, 2: the one per thread) is going to use the batch.
- * What is queued there from now on finds the copy done; and after the last release the memory stays as it is until the stream has got that far.
- * Needed before the first use, and again for each other stream. Never blocks, except on an emulated device with stream 0, the calling thread:
- * it waits for the copy. Any thread, one at a time for the same batch. FB_E_IO, FB_E_USAGE. */
+/* With pin_memory or a device: says that `stream` (a CUstream; 1: the legacy default stream, 2: the one per thread) is going to use the
+ * batch. What is queued there from now on finds the copy done; and after the last release the memory stays as it is until the stream has got
+ * that far. Needed before the first use, and again for each other stream. Never blocks, except on an emulated device with stream 0, the
+ * calling thread: it waits for the copy. Any thread, one at a time for the same batch. FB_E_IO, FB_E_USAGE. */
 FB_API int fb_use_batch(fb_batch *b, uintptr_t stream, struct fb_error *e);
 
 /* More references to a batch; each needs its own release. Any thread, never blocks. The memory never changes while a reference lives. */

@@ -1,9 +1,10 @@
 /* "cuda:N": an NVIDIA device, through the driver's own library.
  *
- * The library (libcuda.so.1) comes with the driver and is loaded when a device is opened: nothing is linked, and a machine without one only
- * gets to hear so. FULLBORE_CUDA names another library. We work in the device's primary context, the one that torch and everything else made
- * on CUDA's runtime uses, so their streams and our memory know each other; it is current only inside our calls, and the caller's own is back
- * afterwards. Streams of the caller's are CUstream handles: 1 is the legacy default stream, 2 the one per thread (0 is taken for 1).
+ * The library (libcuda.so.1) comes with the driver and is loaded when a device is opened: nothing is linked, and a machine without one
+ * only gets to hear so. FULLBORE_CUDA names another library. We work in the device's primary context, the one that torch and everything
+ * else made on CUDA's runtime uses, so their streams and our memory know each other; it is current only inside our calls, and the caller's
+ * own is back afterwards. Streams of the caller's are CUstream handles: 1 is the legacy default stream, 2 the one per thread (0 is taken
+ * for 1).
  *
  * Not tried on hardware: tests/device runs it against a stand-in that checks contexts, order and what is still in use.
  */
@@ -145,7 +146,10 @@ static int check_count(int index, struct fb_error *e)
     if (index < count)
         return 0;
     error_set(e, FB_E_UNSUPPORTED, "device", "there is no device cuda:%d: CUDA sees %d", index, count);
-    error_remedy(e, count ? "use cuda:0 to cuda:%d, and look at CUDA_VISIBLE_DEVICES" : "look at CUDA_VISIBLE_DEVICES and the driver", count - 1);
+    if (count)
+        error_remedy(e, "use cuda:0 to cuda:%d, and look at CUDA_VISIBLE_DEVICES", count - 1);
+    else
+        error_remedy(e, "look at CUDA_VISIBLE_DEVICES and the driver");
     return FB_E_UNSUPPORTED;
 }
 

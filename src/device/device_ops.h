@@ -1,11 +1,11 @@
 /* The shape of a device: where batches are copied to. One static const table per device, listed in device_list.c.
  *
  * Work is queued on streams and done in order on each. The device has one stream of its own, for copies; those of the caller's program are
- * numbers to us, handed on as they are. An event is recorded on a stream and happens when everything queued there before it is done; one that
- * was never recorded has happened.
+ * numbers to us, handed on as they are. An event is recorded on a stream and happens when everything queued there before it is done; one
+ * that was never recorded has happened.
  *
- * Memory that is copied from belongs to the device from `copy` until an event recorded after it has happened; so does memory that a stream of
- * the caller's was given.
+ * Memory that is copied from belongs to the device from `copy` until an event recorded after it has happened; so does memory that a stream
+ * of the caller's was given.
  */
 #ifndef FB_DEVICE_DEVICE_OPS_H
 #define FB_DEVICE_DEVICE_OPS_H

@@ -1,14 +1,14 @@
 /* "emulated:12GB/s,20us": a device inside this process, to show when memory is used too early or too late.
  *
- * It does with the time it states what an accelerator does: a copy begins `latency` after it was queued (and after those before it), moves bytes
- * at the stated rate, on a thread of its own, by absolute deadlines, so it reads the source late. A digest of the source is taken when the copy
- * is queued and compared with what was read in the end: memory that was reused too early is caught and named. A kernel is emulated as a read of
- * device memory that lasts: its digest at the beginning and at the end must be the same.
+ * It does with the time it states what an accelerator does: a copy begins `latency` after it was queued (and after those before it), moves
+ * bytes at the stated rate, on a thread of its own, by absolute deadlines, so it reads the source late. A digest of the source is taken
+ * when the copy is queued and compared with what was read in the end: memory that was reused too early is caught and named. A kernel is
+ * emulated as a read of device memory that lasts: its digest at the beginning and at the end must be the same.
  *
  *   emulated[:RATE[,LATENCY[,MEMORY]]]   12GB/s, 20us, and no limit of memory
  *
- * Streams: 0 is the calling thread, 1 to 7 are queues of the caller's, DEVICE_COPY_STREAM is the device's own. The CPU reads its memory. The
- * copying costs CPU time of this machine, which a real device does not take.
+ * Streams: 0 is the calling thread, 1 to 7 are queues of the caller's, DEVICE_COPY_STREAM is the device's own. The CPU reads its memory.
+ * The copying costs CPU time of this machine, which a real device does not take.
  */
 #ifndef FB_DEVICE_EMULATED_H
 #define FB_DEVICE_EMULATED_H
@@ -72,8 +72,8 @@ bool emulated_is_reached(const struct emulated *d, const struct emulated_point *
 /* Queues work on a stream; a copy of *w is made. */
 int engine_queue(struct emulated_engine *g, uintptr_t stream, const struct emulated_work *w, struct fb_error *e);
 
-/* What programs with a device of their own do, for tests: queue a late read of a batch in main memory (their own copy), or a kernel that reads
- * device memory for `lasts_ns`. */
+/* What programs with a device of their own do, for tests: queue a late read of a batch in main memory (their own copy), or a kernel that
+ * reads device memory for `lasts_ns`. */
 int emulated_read(struct device *d, uintptr_t stream, const void *from, size_t bytes, struct fb_error *e);
 int emulated_kernel(struct device *d, uintptr_t stream, const void *memory, size_t bytes, uint64_t lasts_ns, struct fb_error *e);
 /* Blocks until nothing is queued. The first fault, or 0. */

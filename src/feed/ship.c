@@ -76,7 +76,8 @@ static bool take_buffer(struct feed *f, size_t bytes, struct ship_buffer *out)
     }
     if (e.code == FB_E_NOMEM && h->draining)
         return false; /* there will be one soon */
-    error_remedy(&e, "use a smaller batch_size=, or keep fewer batches; up to %d batches are on the device beside those you keep", SHIP_BUFFERS);
+    error_remedy(&e, "use a smaller batch_size=, or keep fewer batches; up to %d batches are on the device beside those you keep",
+                 SHIP_BUFFERS);
     fail(f, &e);
     return false;
 }

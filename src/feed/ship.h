@@ -1,13 +1,13 @@
 /* Ships batches to a device: page-locked slots, one batch ahead in the device's memory, and nothing used again too early.
  *
- * With a device to copy to, a slot whose last sample has come in is FILLED; the ship's thread gives it a buffer on the device, queues the copy
- * and makes it READY: what the consumer takes is on its way or there. With pin_memory alone nothing is copied, but slots are page-locked, and
- * the program copies from them by itself.
+ * With a device to copy to, a slot whose last sample has come in is FILLED; the ship's thread gives it a buffer on the device, queues the
+ * copy and makes it READY: what the consumer takes is on its way or there. With pin_memory alone nothing is copied, but slots are
+ * page-locked, and the program copies from them by itself.
  *
- * Either way a batch may be released by the program while the device still reads: copies and kernels are only queued. So a release records an
- * event on every stream that the batch was used on (fb_use_batch names them), and the slot drains until those and its own copy have
- * happened. Only then it is free, and so is its buffer. At most SHIP_BUFFERS buffers are beyond those that the program holds: a program that
- * queues steps faster than the device takes them is held back there.
+ * Either way a batch may be released by the program while the device still reads: copies and kernels are only queued. So a release records
+ * an event on every stream that the batch was used on (fb_use_batch names them), and the slot drains until those and its own copy have
+ * happened. Only then it is free, and so is its buffer. At most SHIP_BUFFERS buffers are beyond those that the program holds: a program
+ * that queues steps faster than the device takes them is held back there.
  *
  * Safety: what says so is under f->lock. The thread calls the device with the lock let go while it ships, and with it held (short, never
  * waiting) while it asks whether events have happened.
@@ -59,7 +59,8 @@ struct ship {
 int ship_open(struct feed *f, const char *device, bool pins, struct fb_error *e);
 /* Before the first epoch. */
 int ship_start(struct feed *f, struct fb_error *e);
-/* When nobody fills slots any more: waits `timeout_ns` for what drains. False: the thread is stuck in the driver; everything must be leaked. */
+/* When nobody fills slots any more: waits `timeout_ns` for what drains. False: the thread is stuck in the driver; everything must be
+ * leaked. */
 bool ship_stop(struct feed *f, uint64_t timeout_ns);
 /* When the last batch is gone. */
 void ship_close(struct feed *f);

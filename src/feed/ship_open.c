@@ -137,7 +137,8 @@ void ship_stats(struct feed *f, struct text *t)
         h->device->ops->figures(h->device, &g);
     text_printf(t, ",\"device\":{\"name\":");
     text_json_string(t, h->device ? h->device->title : "");
-    text_printf(t, ",\"is_pinned\":%s,\"reason\":", h->device && !atomic_load_explicit(&h->unpinned, memory_order_relaxed) ? "true" : "false");
+    bool is_pinned = h->device && !atomic_load_explicit(&h->unpinned, memory_order_relaxed);
+    text_printf(t, ",\"is_pinned\":%s,\"reason\":", is_pinned ? "true" : "false");
     text_json_string(t, h->reason);
     text_printf(t, ",\"shipped_batches\":%llu,\"copies\":%llu,\"copied_bytes\":%llu,\"pinned_bytes\":%llu,\"memory_bytes\":%llu",
                 (unsigned long long)atomic_load_explicit(&h->shipped, memory_order_relaxed), (unsigned long long)g.copies,

@@ -48,7 +48,8 @@ static void compose(const struct feed *f, const struct slot *s, uint64_t now, ui
 {
     const struct load *l = s ? oldest_load(s) : NULL;
     if (s && (s->state == SLOT_FILLED || s->state == SLOT_SHIPPING)) {
-        snprintf(out, out_size, "the next batch has been waited for %.0f s: it is ready, but the device (%s) still uses the %u buffers before it",
+        snprintf(out, out_size,
+                 "the next batch has been waited for %.0f s: it is ready, but the device (%s) still uses the %u buffers before it",
                  (double)waited_ns / 1e9, f->ship.device->title, f->ship.buffers);
         return;
     }

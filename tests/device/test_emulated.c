@@ -46,7 +46,8 @@ static void a_spec_says_rate_latency_and_memory(void **state)
         "emulated:12", "emulated:12GB", "emulated:0GB/s", "emulated:-1GB/s", "emulated:/s", "emulated:12GB/s,20", "emulated:12GB/s,-1us",
         "emulated:12GB/s,2h", "emulated:12GB/s,20us,much", "emulated:12GB/s,20us,1GB,more", "emulated:12GB/s,,", "emulated:nanGB/s",
         "emulated:12GB/s,1e9s",
-        "emulated:1111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111GB/s",
+        "emulated:11111111111111111111111111111111111111111111111111111111111111111"
+        "1111111111111111111111111111111111111111111111111111111111111111GB/s",
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct fb_error e = {0};

@@ -1,5 +1,5 @@
-/* Batches on their way to a device: the same data, one ahead, and no memory used again before its readers are done, which the emulated device
- * would notice: test_ship_broken.c takes the protection away and shows that it does. */
+/* Batches on their way to a device: the same data, one ahead, and no memory used again before its readers are done, which the emulated
+ * device would notice: test_ship_broken.c takes the protection away and shows that it does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,8 @@ static void a_buffer_is_free_only_when_a_late_kernel_has_read_it(void **state)
     uint64_t most = 0;
     if (queue_kernels(NULL, &most, &e) != 0)
         fail_msg("%s", e.cause);
-    uint64_t batch = 8 * (3 * 32 * 32 + 8) + 256; /* a program that runs ahead of the device is held back: it has three, and the one it holds */
+    uint64_t batch = 8 * (3 * 32 * 32 + 8) + 256;
+    /* a program that runs ahead of the device is held back: it has three, and the one it holds */
     assert_in_range(most, 1, (SHIP_BUFFERS + 1) * batch);
 }
 

@@ -1,5 +1,5 @@
-/* Devices that fail or lie: what the emulated one notices when its protection is taken away, and what a failing driver leaves. Memory that a
- * device may still read is left behind on purpose, so leaks are not looked for here. */
+/* Devices that fail or lie: what the emulated one notices when its protection is taken away, and what a failing driver leaves. Memory that
+ * a device may still read is left behind on purpose, so leaks are not looked for here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -45,8 +45,9 @@ def test_what_is_not_built_yet_says_so_by_name(photos: Path, name: str, value: A
     ("per_class", 0), ("fraction", 0), ("fraction", 1.5), ("fraction", "half"), ("indices", [-1]), ("indices", []), ("indices", [0.5]),
     ("indices", [True, False]), ("split", "train"), ("split", ("test", 0.5)), ("split", ("train", 1)), ("split", ("train", 0)),
     ("weights", [[1.0]]), ("weights", "heavy"), ("rank", 0), ("world_size", 2), ("threads", 0), ("threads", 1.5), ("memory", 0),
-    ("memory", "lots"), ("cache_dir", 3), ("cache_dir", ""), ("cache_limit", "1GiB"), ("cache_ram", "much"), ("cache_ram", 0), ("dtype", "int32"), ("dtype", np.float64), ("layout", "CHW"), ("exif", 1), ("on_error", "ignore"),
-    ("max_errors", 3), ("framework", "jax"), ("pin_memory", 1), ("device", "gpu"), ("device", ""), ("device", True), ("device_normalize", 1),
+    ("memory", "lots"), ("cache_dir", 3), ("cache_dir", ""), ("cache_limit", "1GiB"), ("cache_ram", "much"), ("cache_ram", 0), ("dtype", "int32"),
+    ("dtype", np.float64), ("layout", "CHW"), ("exif", 1), ("on_error", "ignore"), ("max_errors", 3), ("framework", "jax"),
+    ("pin_memory", 1), ("device", "gpu"), ("device", ""), ("device", True), ("device_normalize", 1),
 ])
 def test_a_wrong_value_is_refused_by_its_name(photos: Path, name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name) as caught:

@@ -22,8 +22,8 @@ def lengths_of(count: int, seed: int = 0) -> list[int]:
 @settings(max_examples=200, deadline=None)
 @given(count=st.integers(1, 300), batch=st.integers(1, 17), world=st.integers(1, 5), drop=st.booleans(), shuffle=st.booleans(),
        seed=st.integers(0, 2**64 - 1), epoch=st.integers(0, 9), buckets=st.sampled_from([None, 1, 3, 50, [10], [50, 100.5, 1e9]]))
-def test_every_sample_comes_exactly_once_over_the_ranks(count: int, batch: int, world: int, drop: bool, shuffle: bool, seed: int, epoch: int,
-                                                        buckets: Any) -> None:
+def test_every_sample_comes_exactly_once_over_the_ranks(count: int, batch: int, world: int, drop: bool, shuffle: bool, seed: int,
+                                                        epoch: int, buckets: Any) -> None:
     ranks = [fb.LengthBuckets(lengths_of(count), batch, buckets=buckets, shuffle=shuffle, seed=seed, drop_last=drop, rank=rank,
                               world_size=world) for rank in range(world)]
     for sampler in ranks:
@@ -137,8 +137,8 @@ def test_the_rank_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
-    (([], 4), "lengths are not"), (([[1, 2]], 4), "lengths are not"), ((["a"], 4), "lengths are not"), (([1, float("nan")], 4), "sample 1 is nan"),
-    (([1, -2], 4), "sample 1 is -2"), (([1], 0), "batch_size is 0"), (([1], 2.5), "batch_size is 2.5"),
+    (([], 4), "lengths are not"), (([[1, 2]], 4), "lengths are not"), ((["a"], 4), "lengths are not"),
+    (([1, float("nan")], 4), "sample 1 is nan"), (([1, -2], 4), "sample 1 is -2"), (([1], 0), "batch_size is 0"), (([1], 2.5), "batch_size is 2.5"),
 ])
 def test_wrong_lengths_are_refused(arguments: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):

@@ -1,4 +1,4 @@
-"""Batches on a device: the emulated one, and a stand-in for CUDA's driver. torch has no CUDA here, so what a stream does is only counted."""
+"""Batches on a device: the emulated one, and a stand-in for CUDA's driver. torch has no CUDA here: what streams do is only counted."""
 
 from __future__ import annotations
 
@@ -176,7 +176,8 @@ def test_without_a_driver_cuda_is_refused_and_pin_memory_says_what_it_does(photo
             print(batch._core.memory(), loader.stats()["device"]["is_pinned"], loader.stats()["device"]["reason"], loader.pin_memory)
     """), env={"FULLBORE_CUDA": "/nowhere/libcuda.so.1"})
     assert done.returncode == 0, done.stderr
-    assert "no CUDA driver here" in done.stdout and "('host', 0) False there is no CUDA driver" in done.stdout and done.stdout.endswith("True\n")
+    assert "no CUDA driver here" in done.stdout and done.stdout.endswith("True\n")
+    assert "('host', 0) False there is no CUDA driver" in done.stdout
     assert "not page-locked" in done.stderr
 
 
@@ -238,7 +239,8 @@ def test_a_failing_driver_is_told_in_its_words(photos: Path, fake_cuda: Path, ru
                 print(error)
     """), env={"FULLBORE_CUDA": str(fake_cuda)})
     assert done.returncode == 0, done.stderr
-    for line, text in zip(done.stdout.splitlines(), ("start: a made-up failure (999)", "out of memory (2)", "record an event", "(801)"), strict=True):
+    texts = ("start: a made-up failure (999)", "out of memory (2)", "record an event", "(801)")
+    for line, text in zip(done.stdout.splitlines(), texts, strict=True):
         assert text in line, done.stdout
 
 

@@ -115,7 +115,7 @@ def test_it_stays_within_its_bytes_and_ends_with_the_loop(files: Files, monkeypa
         next(order)
     time.sleep(0.3)
     pushed, taken, passed, ahead = readers[0].figures()
-    assert passed == 101 and 110 <= taken <= 114 and 200_000 <= ahead <= 240_000  # those that were wanted before they could be read are left out
+    assert passed == 101 and 110 <= taken <= 114 and 200_000 <= ahead <= 240_000  # those wanted before they could be read are left out
     assert reading_threads() >= 2
     order.close()  # type: ignore[attr-defined]
     deadline = time.monotonic() + 5
