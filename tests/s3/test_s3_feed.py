@@ -226,3 +226,18 @@ def test_rclone_serves_a_data_set(rclone: tuple[str, Path], photos: Path, tmp_pa
     env = rclone_env(url, tmp_path)
     assert info(env, "s3://bucket/photos")["fingerprint"] == info(env, photos)["fingerprint"]
     run(env, "bench", "s3://bucket/photos", "--transform", "resize size=32,32", "--batch-size", "16", "--json")
+
+
+@pytest.mark.parametrize("where", ["list-type", "/data/"])
+def test_an_interrupt_ends_a_run_that_waits_for_the_server(server: Server, env: dict[str, str], photos: Path, where: str) -> None:
+    upload(server, photos)
+    server.faults = [Fault("delay", where, seconds=20)]
+    process = subprocess.Popen([COMMAND, "bench", "s3://bucket/data", "--transform", "resize size=32,32"], env=env, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    while not any(where in r.wire for r in server.log):
+        time.sleep(0.02)
+    start = time.monotonic()
+    process.send_signal(2)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert time.monotonic() - start < 5  # a count of the machine's patience, not of ours: close takes less than one
