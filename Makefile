@@ -2,6 +2,7 @@
 # .venv; without the rights to install it prints the line to run and stops. Repeating a door is quick. JOBS=N limits compiler processes.
 #
 #   PYTHON    the interpreter .venv is made from (default python3)
+#   SEEDS   for `make bench`: runs of each program of the zoo (default 1; 20 for the figures of docs/diagnosis.md)
 #   ONLY    for `make test` and `make soak`: only these groups, e.g. ONLY="c python"; see tools/run_tests.py
 
 PYTHON ?= python3
@@ -9,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := PYTHON=$(PYTHON) bash tools/setup.sh
 JOBS ?= $(shell nproc)
+SEEDS ?= 1
 MESON := $(BIN)/meson
 NINJA := $(BIN)/ninja $(if $(MAKE_TERMOUT),,--quiet)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -54,6 +56,8 @@ fuzz: build ## a minute of libFuzzer per parser
 bench: build ## measure against bare C loops and torch's DataLoader, print the ratios (BENCH_ARGS=--quick)
 	@$(SETUP) demo bench
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
+	@$(BIN)/python bench/watch.py
+	@$(BIN)/python bench/zoo.py --seeds $(SEEDS) || true # a wrong verdict is in the table; the bench goes on
 
 wheel: ## a wheel into dist/, tried in a virtual environment of its own
 	@$(SETUP) build

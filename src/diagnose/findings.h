@@ -61,6 +61,8 @@ void finding_say(struct findings *f, const char *format, ...) __attribute__((for
 void finding_advise(struct findings *f, double gain, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The step time that stays when loading is `factor` times as fast: max(compute, loading / factor), as a gain. */
 double finding_gain(const struct findings *f, double factor);
+/* The same when the loop goes on loading by itself, only faster: nothing runs beside the step. With loaders as above. */
+double finding_gain_in_place(const struct findings *f, double factor);
 /* The same when waits for storage and network fall away and only the loaders' CPU time stays. */
 double finding_gain_without_waits(const struct findings *f);
 

@@ -40,5 +40,7 @@ void explain_network(struct findings *f)
         finding_advise(f, finding_gain(f, 4), "num_workers=%.0f (now %.0f): round trips overlap", 4 * n, n);
     else if (n == 0)
         finding_advise(f, finding_gain(f, 8), "DataLoader(num_workers=8) (now 0: the training loop asks by itself, one request at a time)");
-    finding_advise(f, finding_gain_without_waits(f), "copy the data to a local disk before training (now fetched over the network)");
+    bool is_mounted = kind == FILE_S3 || kind == FILE_NFS || kind == FILE_FUSE || kind == FILE_9P || kind == FILE_OTHER_REMOTE;
+    finding_advise(f, is_mounted ? finding_gain_without_waits(f) : NAN, /* what a socket brings may not exist as files */
+                   "copy the data to a local disk before training (now fetched over the network)");
 }

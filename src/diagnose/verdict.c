@@ -78,6 +78,14 @@ double finding_gain(const struct findings *f, double factor)
     return 1 / fmax(compute, loading / factor);
 }
 
+double finding_gain_in_place(const struct findings *f, double factor)
+{
+    const struct shares *h = f->h;
+    if (h->has_loaders && h->queue > h->own_loading)
+        return finding_gain(f, factor);
+    return 1 / fmax(0.02, 1 - h->starved + h->starved / factor);
+}
+
 double finding_gain_without_waits(const struct findings *f)
 {
     const struct shares *h = f->h;
@@ -281,9 +289,10 @@ static void judge(const struct series *s, const struct window *w, const struct r
     take_quantiles(s, w, &h, v);
     bool is_known = v->kind != VERDICT_STARTUP && (v->kind != VERDICT_UNKNOWN || h.is_told);
     double idle = isnan(h.gpu_ratio) ? 0 : 1 - h.gpu_ratio;
+    double stopped = v->kind == VERDICT_CPU_QUOTA ? h.delay : 0; /* the quota's doing, not other programs' */
     v->starved_ratio = is_known ? h.starved : NAN;
     v->lost_ratio =
-        is_known ? fmin(0.98, fmax(h.starved + h.pause + h.write, v->kind == VERDICT_HOST || v->kind == VERDICT_TRANSFER ? idle : 0)) : NAN;
+        is_known ? fmin(0.98, fmax(h.starved + stopped + h.pause + h.write, v->kind == VERDICT_HOST || v->kind == VERDICT_TRANSFER ? idle : 0)) : NAN;
     v->gain_bound = is_known ? 1 / (1 - v->lost_ratio) : NAN;
     if (!with_words)
         return;

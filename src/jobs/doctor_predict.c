@@ -106,6 +106,12 @@ static void add_cores(struct doctor_result *r, double storage, bool fits)
     snprintf(row->change, sizeof(row->change), "%.0f worker threads on %.0f cores (now %d)", more, more, r->machine.threads);
 }
 
+/* Every remedy takes work away: one that looks slower than what was measured shows that other programs came and went meanwhile. */
+static double no_slower(double predicted, double as_is)
+{
+    return predicted < as_is ? as_is : predicted;
+}
+
 void doctor_predict(const struct doctor_request *q, struct doctor_result *r)
 {
     double bytes = (double)r->data.bytes, first_cpu = cpu_rate(r, r->first_cpu_s, r->machine.threads);
@@ -127,6 +133,9 @@ void doctor_predict(const struct doctor_request *q, struct doctor_result *r)
     if (r->machine.is_remote && fits)
         add_cache(r);
     add_cores(r, storage, fits);
-    for (int i = 0; i < r->rows; i++)
+    for (int i = 0; i < r->rows; i++) {
+        r->row[i].first_rate = no_slower(r->row[i].first_rate, r->row[0].first_rate);
+        r->row[i].later_rate = no_slower(r->row[i].later_rate, r->row[0].later_rate);
         fill_times(q, r, &r->row[i]);
+    }
 }

@@ -54,6 +54,24 @@ static void keep_facts(struct observer *o)
     look_at_name(o);
 }
 
+/* Is Pillow in one of the programs that load? Their maps are long, so they are read twice in a run, not in every interval. */
+static void look_for_pillow(struct observer *o)
+{
+    enum { MAPS_MOST = 1 << 20 };
+    char path[64], *text = malloc(MAPS_MOST);
+    for (int i = 0; text && i < o->sampler.tree.processes; i++) {
+        const struct process *p = &o->sampler.tree.process[i];
+        snprintf(path, sizeof(path), "/proc/%d/maps", (int)p->pid);
+        if (p->kind == PROCESS_OTHER || p->is_gone || proc_read(AT_FDCWD, path, text, MAPS_MOST) <= 0)
+            continue;
+        if (strstr(text, "/_imaging.")) {
+            o->facts.uses_pillow = 1;
+            break;
+        }
+    }
+    free(text);
+}
+
 /* Which right is missing and what is lost by it. */
 static void note_losses(struct observer *o)
 {
@@ -131,8 +149,11 @@ void observer_take(struct observer *o, uint64_t now)
     series_add(&o->series, s);
     if (o->series.count <= 4)
         look_at_name(o); /* a launcher may become another program */
-    if (!o->is_machine_only)
-        note_losses(o);
+    if (o->is_machine_only)
+        return;
+    note_losses(o);
+    if (o->series.count == 8 || o->series.count == 40)
+        look_for_pillow(o);
 }
 
 bool observer_step(struct observer *o)

@@ -106,6 +106,16 @@ static void run(struct watch *w)
     w->observer.facts.exit_code = w->child.is_child ? w->child.exit_code : NAN;
 }
 
+/* No /proc, as in some containers: the program has been started and is not to suffer. */
+static void wait_unwatched(struct watch_child *c)
+{
+    fprintf(stderr, "fullbore: /proc does not show the program, so it cannot be watched; it runs to its end\n");
+    while (!c->has_ended) {
+        bool ignored[3];
+        watch_child_wait(c, clock_now_ns() + 1000000000u, &ignored[0], &ignored[1], &ignored[2]);
+    }
+}
+
 /* Where the program may tell what its loop does; without such a file it is watched from outside only. */
 static void offer_marks(struct watch *w)
 {
@@ -120,7 +130,10 @@ static int open_all(struct watch *w, const struct watch_request *r, struct fb_er
     if (r->command)
         offer_marks(w);
     FB_TRY(watch_child_open(&w->child, r->command, r->pid, e));
-    FB_TRY(observer_open(&w->observer, w->child.pid, w->child.is_child, r->interval_s, e));
+    int rc = observer_open(&w->observer, w->child.pid, w->child.is_child, r->interval_s, e);
+    if (rc < 0 && w->child.is_child)
+        wait_unwatched(&w->child);
+    FB_TRY(rc);
     w->is_looking = true;
     w->observer.tell = take_marks;
     w->observer.ctx = w;
@@ -141,6 +154,8 @@ int watch_run(const struct watch_request *r, int *exit_code, struct fb_error *e)
         rc = recording_create(&w->recording, r->recording, e); /* before the child: a path that cannot be written stops nothing halfway */
     if (rc == 0)
         rc = open_all(w, r, e);
+    if (w->child.has_ended && rc < 0)
+        *exit_code = w->child.exit_code;
     if (rc == 0) {
         run(w);
         watch_line_close(&w->line);

@@ -122,6 +122,7 @@ struct run_facts {
     double started_unix;
     double exit_code;     /* NAN: still running or not known */
     double uses_fullbore; /* 1: fullbore's own threads were seen */
+    double uses_pillow;   /* 1: Pillow's library is mapped */
     double is_engine;     /* 1: the figures are a loader's own, not looked at from outside */
 };
 

@@ -410,6 +410,49 @@ static void a_loaders_own_figures_are_judged_as_a_whole(void **state)
         assert_null(strstr(v.remedy[i].change, "num_workers"));
 }
 
+static void what_pillow_costs_is_claimed_only_where_pillow_is(void **state)
+{
+    (void)state;
+    struct series s = ten(loader_row(0, 0.5, 0.95, WAIT_FILE, 2));
+    struct run_facts with = facts;
+    struct verdict v;
+    diagnose(&s, &facts, &v);
+    for (int i = 0; i < v.remedies; i++)
+        assert_null(strstr(v.remedy[i].change, "Pillow"));
+    with.uses_pillow = 1;
+    diagnose(&s, &with, &v);
+    bool is_named = false;
+    for (int i = 0; i < v.remedies; i++)
+        is_named |= strstr(v.remedy[i].change, "Pillow") != NULL;
+    assert_true(is_named);
+    series_free(&s);
+}
+
+static void halving_the_work_of_a_loop_that_loads_by_itself_leaves_it_in_the_loop(void **state)
+{
+    (void)state;
+    struct verdict v = judge(telling_row(0.6, 0.6)); /* 0.4 of step, 0.6 of loading, one after the other */
+    assert_kind(&v, VERDICT_CPU);
+    for (int i = 0; i < v.remedies; i++)
+        if (strstr(v.remedy[i].change, "halve"))
+            near(v.remedy[i].predicted_gain, 1 / 0.7);
+        else if (strstr(v.remedy[i].change, "num_workers"))
+            near(v.remedy[i].predicted_gain, 1 / 0.4); /* seven cores: beside the step, and faster than it */
+}
+
+static void a_quota_stops_the_loop_itself_too(void **state)
+{
+    (void)state;
+    struct snapshot s = loader_row(0, 0.5, 0.2, WAIT_SLEEP, 2);
+    s.role[ROLE_CONSUMER].off_ns[WAIT_SLEEP] = 0.08e9;
+    s.role[ROLE_CONSUMER].delay_ns = 0.4e9;
+    s.quota_cores = 0.5, s.throttled_s = 0.5;
+    struct verdict v = judge(s);
+    assert_kind(&v, VERDICT_CPU_QUOTA);
+    near(v.lost_ratio, 0.9);
+    assert_true(v.remedy[0].predicted_gain > 5);
+}
+
 static void the_json_has_its_keys_and_null_for_what_is_unknown(void **state)
 {
     (void)state;
@@ -457,6 +500,9 @@ int main(void)
         cmocka_unit_test(a_loop_that_tells_is_believed),
         cmocka_unit_test(a_loop_that_tells_splits_its_waits_as_they_were_seen),
         cmocka_unit_test(a_loaders_own_figures_are_judged_as_a_whole),
+        cmocka_unit_test(what_pillow_costs_is_claimed_only_where_pillow_is),
+        cmocka_unit_test(halving_the_work_of_a_loop_that_loads_by_itself_leaves_it_in_the_loop),
+        cmocka_unit_test(a_quota_stops_the_loop_itself_too),
         cmocka_unit_test(the_json_has_its_keys_and_null_for_what_is_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -208,3 +209,74 @@ def test_a_plain_user_can_watch_its_own_program_and_not_anothers() -> None:
     other = json.loads(done.stdout)
     assert other["verdict"] in ("unknown", "start-up")
     assert "run as its user" in other["not_seen"]
+
+
+JUMPING = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+/* The wall clock jumps by ten years at every look, back and forth. */
+int clock_gettime(clockid_t which, struct timespec *t)
+{
+    static int (*real)(clockid_t, struct timespec *);
+    static int looks;
+    if (!real)
+        real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int rc = real(which, t);
+    if (which == CLOCK_REALTIME)
+        t->tv_sec += (looks++ % 2 ? -1 : 1) * 315360000L;
+    return rc;
+}
+"""
+
+
+def test_a_jump_of_the_wall_clock_changes_nothing(tmp_path: Path) -> None:
+    cc = shutil.which("cc") or shutil.which("gcc")
+    if not cc:
+        pytest.skip("no C compiler")
+    (tmp_path / "jump.c").write_text(JUMPING)
+    subprocess.run([cc, "-shared", "-fPIC", "-o", str(tmp_path / "jump.so"), str(tmp_path / "jump.c"), "-ldl"], check=True)
+    env = {**os.environ, "LD_PRELOAD": str(tmp_path / "jump.so")}
+    done = watch("--quiet", "--summary", str(tmp_path / "s.json"), "--", "sleep", "3", env=env)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "s.json").read_text())
+    times = summary["series"]["at_seconds"]
+    assert 2.5 < summary["watched_seconds"] < 30 and times == sorted(times) and times[0] > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to hide /proc")
+def test_without_proc_the_program_runs_to_its_end_unwatched(tmp_path: Path) -> None:
+    hidden = ["unshare", "-m", "--propagation", "private", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if subprocess.run([*hidden, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no mount namespace can be made here")
+    done = subprocess.run([*hidden, COMMAND, "watch", "--quiet", "--", "sh", "-c", "sleep 1; exit 7"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 7 and "cannot be watched" in done.stderr
+    done = subprocess.run([*hidden, COMMAND, "watch", "--quiet", "--pid", "1"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "there is no process 1" in done.stderr
+
+
+def test_a_terminal_that_is_resized_gets_its_line_in_the_new_last_row() -> None:
+    import fcntl
+    import struct
+    import termios
+    import threading
+
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execv(COMMAND, [COMMAND, "watch", "--", *python("import time; time.sleep(3)")])
+
+    def resize(rows: int) -> None:
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 120, 0, 0))
+
+    resize(30)
+    timer = threading.Timer(1.6, resize, [20])
+    timer.start()
+    seen = b""
+    try:
+        while chunk := os.read(master, 4096):
+            seen += chunk
+    except OSError:
+        pass
+    timer.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert b"\x1b[1;19r" in seen  # the region above the line, after the resize

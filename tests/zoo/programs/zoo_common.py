@@ -10,6 +10,9 @@ DATA = os.environ.get("ZOO_DATA", "")
 random.seed(SEED)
 
 
+CPU_SHARE = float(os.environ.get("ZOO_CPU_SHARE", "1"))  # of the CPU time per sample: a remedy
+
+
 def vary(value: float, share: float = 0.25) -> float:
     """A value that differs a little from seed to seed, so that a verdict cannot rest on one lucky number."""
     return value * random.uniform(1 - share, 1 + share)
@@ -21,7 +24,7 @@ def running(started: float) -> bool:
 
 def burn(cpu_seconds: float) -> None:
     """Uses the CPU with the interpreter's lock held."""
-    end = time.thread_time() + cpu_seconds
+    end = time.thread_time() + cpu_seconds * CPU_SHARE
     x = 0
     while time.thread_time() < end:
         for k in range(200):
