@@ -74,6 +74,8 @@ int codec_decode(struct codec_state *s, const struct codec_ops *codec, const uin
     FB_TRY(check_region(h, r, out, e));
     s->record_bytes = 0;
     s->way = CODEC_PLAIN;
+    if (s->taker && !codec->gives_rows)
+        return 1;
     return codec->decode(s, &s->own[place], bytes, n, h, r, out, e);
 }
 

@@ -318,7 +318,7 @@ static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_
 {
     if (jpeg_fast_decode(s, own, bytes, n, h, r, out) == 0)
         return 0;
-    return s->has_part_only ? 1 : jpeg_turbo_decode(s, bytes, n, h, r, out, e);
+    return s->has_part_only || s->taker ? 1 : jpeg_turbo_decode(s, bytes, n, h, r, out, e);
 }
 
 static bool range(const uint8_t *record, size_t n, const struct region *r, uint64_t *head, uint64_t *first, uint64_t *last)
@@ -338,5 +338,5 @@ static bool probe(const uint8_t *bytes, size_t n)
     return n >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
 }
 
-const struct codec_ops codec_jpeg = {.name = "jpeg", .probe = probe, .header = jpeg_header, .decode = decode, .range = range,
-                                     .close = jpeg_fast_close};
+const struct codec_ops codec_jpeg = {.name = "jpeg", .gives_rows = true, .probe = probe, .header = jpeg_header, .decode = decode,
+                                     .range = range, .close = jpeg_fast_close};

@@ -135,7 +135,7 @@ static void emit_row(struct jpeg_band *b, uint32_t y)
     const struct region *r = b->region;
     uint32_t side = jpeg_plan_side(p, 0), wide = (uint32_t)p->wide, left = r->left - b->span.first_column * side * (uint32_t)p->across;
     const uint8_t *luma = b->plane[0] + ((int64_t)y - (int64_t)b->row * side * p->down) * (int64_t)b->stride[0] + left;
-    uint8_t *out = b->out->data + (size_t)(y - r->top) * b->out->stride;
+    uint8_t *out = b->out->data + (size_t)(b->taker ? (y - r->top) % CODEC_RING_ROWS : y - r->top) * b->out->stride;
     if (p->components == 1) {
         b->kernels->grey(out, luma, r->width);
         return;
@@ -166,8 +166,11 @@ void jpeg_band_emit(struct jpeg_band *b, uint32_t rows)
         ready--;
     if (ready > end)
         ready = end;
-    for (uint32_t y = b->region->top + b->emitted; y < ready; y++, b->emitted++)
+    uint32_t first = b->emitted;
+    for (uint32_t y = b->region->top + first; y < ready; y++, b->emitted++)
         emit_row(b, y);
+    if (b->taker && b->emitted > first)
+        b->taker->take(b->taker->ctx, first, b->emitted - first);
     if (waits)
         carry(b, rows);
     b->row += rows;

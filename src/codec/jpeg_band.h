@@ -8,12 +8,14 @@
 #define FB_CODEC_JPEG_BAND_H
 
 #include "codec/jpeg_kernels.h"
+#include "model/codec_ops.h"
 
 struct jpeg_band {
     const struct jpeg_plan *plan;
     const struct jpeg_kernels *kernels;
     const struct region *region;
     const struct image *out;
+    const struct row_taker *taker; /* or NULL */
     struct jpeg_span span;
     uint8_t *plane[3];   /* the first sample of the band's first row; before it lie one row carried over and a margin */
     size_t stride[3];

@@ -75,7 +75,7 @@ static uint8_t *cut(uint8_t **at, size_t bytes)
 }
 
 /* All memory of a decode in one piece; false: there is none. */
-static bool lay_out(struct call *c, struct scratch *scratch, const struct region *r, const struct image *out)
+static bool lay_out(struct call *c, struct scratch *scratch, const struct region *r, const struct image *out, const struct row_taker *taker)
 {
     const size_t coefficient_bytes = JPEG_BATCH * 64 * sizeof(int16_t);
     size_t mark_bytes = c->mark_count * sizeof(struct jpeg_mark), band_bytes = jpeg_band_bytes(&c->plan, &c->span, JPEG_LANES);
@@ -88,6 +88,7 @@ static bool lay_out(struct call *c, struct scratch *scratch, const struct region
         c->marks[i] = (void *)cut(&at, mark_bytes);
     }
     jpeg_band_init(&c->band, &c->plan, c->kernels, r, out, JPEG_LANES, at);
+    c->band.taker = taker;
     return true;
 }
 
@@ -272,7 +273,7 @@ static bool attempt(struct call *c, struct codec_state *s, const struct jpeg_rec
     struct jpeg_record from = *known, all = *known;
     struct jpeg_writing w;
     set_spacing(c, known->spacing);
-    if (!lay_out(c, &s->scratch, r, out))
+    if (!lay_out(c, &s->scratch, r, out, s->taker))
         return false;
     if (known->rows >= c->span.end_row)
         return decode_known(c, &from);

@@ -16,6 +16,15 @@ enum { CODEC_PROBE_BYTES = 16, CODEC_MAX = 16 };
 /* How a region was decoded, for the statistics. */
 enum codec_way { CODEC_PLAIN, CODEC_BY_RECORD, CODEC_FALLBACK, CODEC_WAYS };
 
+/* Somebody who takes the rows of a region as they are decoded, so that they need not all lie in memory. `out` then has memory for
+ * CODEC_RING_ROWS rows: row y is at y % CODEC_RING_ROWS of it. The codec calls `take` after half of these at most, top to bottom, and from
+ * the top again if it has to start over; the taker may leave the other half for later. */
+enum { CODEC_RING_ROWS = 64 };
+struct row_taker {
+    void (*take)(void *ctx, uint32_t first, uint32_t count);
+    void *ctx;
+};
+
 /* What one thread keeps between calls: memory within the budget, and one private pointer per codec (by its place in the list). */
 struct codec_state {
     struct scratch scratch;        /* for the codec's rows and tables; content lost between calls */
@@ -29,6 +38,8 @@ struct codec_state {
     bool has_part_only;            /* set by the caller: of `bytes` only the header and the range that the record names for this region are
                                     * valid, the rest may be anything. decode then returns 1 if that is not enough: read all, call again */
 
+    const struct row_taker *taker; /* set by the caller, or NULL: decode then returns 1 if it cannot: call again without */
+
     /* set by decode: a record that knows more than `known` did, in `record` (of that length; 0: nothing new); and the way taken */
     struct scratch record;
     size_t record_bytes;
@@ -37,6 +48,7 @@ struct codec_state {
 
 struct codec_ops {
     const char *name; /* "jpeg" */
+    bool gives_rows;  /* to a taker */
 
     /* MUST. Does the file look like ours? `bytes` holds its first min(n, CODEC_PROBE_BYTES) bytes; never fails. */
     bool (*probe)(const uint8_t *bytes, size_t n);

@@ -8,6 +8,7 @@
 
 #include "base/budget.h"
 #include "base/rng.h"
+#include "model/codec_ops.h"
 #include "model/draw.h"
 #include "model/image.h"
 #include "model/place.h"
@@ -74,6 +75,14 @@ bool pipeline_is_identity(const struct pipeline *p, const struct plan *plan);
 /* Runs the plan on the decoded region (which it may overwrite) into `out`. scratch: the calling thread's. */
 int pipeline_run(const struct pipeline *p, const struct plan *plan, const struct image *decoded, const struct place *out,
                  struct scratch *scratch, struct fb_error *e);
+
+/* The same while the region is decoded, for plans that begin by resizing it: no more than CODEC_RING_ROWS of its rows are ever in memory,
+ * in `ring` (with the region's width and height). `decode` is called once and gives the rows to the taker; what it returns, if not 0, ends the
+ * run and is returned. */
+bool pipeline_takes_rows(const struct pipeline *p, const struct plan *plan);
+typedef int pipeline_decode_fn(void *ctx, const struct image *ring, const struct row_taker *taker, struct fb_error *e);
+int pipeline_run_rows(const struct pipeline *p, const struct plan *plan, const struct image *ring, pipeline_decode_fn *decode, void *ctx,
+                      const struct place *out, struct scratch *scratch, struct fb_error *e);
 
 /* Packed float32 pixels of the place's size, ready as they are, into a place of float dtype and any layout. */
 void pipeline_store_floats(const float *in, const struct place *out);

@@ -2,6 +2,7 @@
 #include "transform/digest.h"
 #include "transform/orient.h"
 #include "transform/pipeline_own.h"
+#include "transform/resample.h"
 #include "transform/store.h"
 
 struct run {
@@ -41,20 +42,26 @@ static void run_orientation(struct run *r)
     r->image = upright;
 }
 
-static void run_step(struct run *r, int i)
+static struct step_memory memory_of(struct run *r, int i)
 {
     const struct step *step = &r->p->step[i];
-    const struct step_plan *s = &r->plan->step[i];
     struct region out = step_out(r->p, r->plan, i);
     bool is_in_place = true;
-    if (step_is_idle(r->p, r->plan, i))
-        return;
     if (step->ops->memory)
-        step->ops->memory(step->params, s, out, &is_in_place);
+        step->ops->memory(step->params, &r->plan->step[i], out, &is_in_place);
     struct step_memory m = {NULL, (size_t)out.width * 3, r->work};
     if (!is_in_place)
         m.pixels = is_made_in_place(r, i) ? r->out->data : r->buffer[r->turn++ % 2];
-    step->ops->apply(step->params, s, out, &r->image, &m);
+    return m;
+}
+
+static void run_step(struct run *r, int i)
+{
+    const struct step *step = &r->p->step[i];
+    if (step_is_idle(r->p, r->plan, i))
+        return;
+    struct step_memory m = memory_of(r, i);
+    step->ops->apply(step->params, &r->plan->step[i], step_out(r->p, r->plan, i), &r->image, &m);
 }
 
 static int check_sizes(const struct pipeline *p, const struct plan *plan, const struct image *decoded, const struct place *out,
@@ -92,15 +99,74 @@ static int finish(const struct run *r, struct fb_error *e)
     return 0;
 }
 
-int pipeline_run(const struct pipeline *p, const struct plan *plan, const struct image *decoded, const struct place *out,
+static int begin(struct run *r, const struct pipeline *p, const struct plan *plan, const struct image *decoded, const struct place *out,
                  struct scratch *scratch, struct fb_error *e)
 {
     FB_TRY(check_sizes(p, plan, decoded, out, e));
-    struct run r = {.p = p, .plan = plan, .out = out, .memory = run_memory_of(p, plan), .image = *decoded};
-    plan_folded_flips(p, plan, &r.hflip, &r.vflip);
-    FB_TRY(divide_scratch(&r, scratch, e));
+    *r = (struct run){.p = p, .plan = plan, .out = out, .memory = run_memory_of(p, plan), .image = *decoded};
+    plan_folded_flips(p, plan, &r->hflip, &r->vflip);
+    return divide_scratch(r, scratch, e);
+}
+
+int pipeline_run(const struct pipeline *p, const struct plan *plan, const struct image *decoded, const struct place *out,
+                 struct scratch *scratch, struct fb_error *e)
+{
+    struct run r;
+    FB_TRY(begin(&r, p, plan, decoded, out, scratch, e));
     run_orientation(&r);
     for (int i = 0; i < p->step_count; i++)
+        run_step(&r, i);
+    return finish(&r, e);
+}
+
+/* ---- while the region is decoded: its first step is a resampling, whose pass along rows takes them as they come ---- */
+
+enum { BAND_ROWS = CODEC_RING_ROWS / 2 }; /* what the pass along rows does best at a time */
+
+struct intake {
+    struct resample job;
+    struct resample_bands bands;
+    const struct image *ring;
+    uint32_t done;
+};
+
+static void take_rows(void *ctx, uint32_t first, uint32_t count)
+{
+    struct intake *t = ctx;
+    uint32_t ready = first + count, end = ready == t->ring->height ? ready : ready / BAND_ROWS * BAND_ROWS;
+    if (first == 0)
+        t->done = 0;
+    for (uint32_t n; t->done < end; t->done += n) {
+        n = end - t->done < BAND_ROWS ? end - t->done : BAND_ROWS;
+        resample_take(&t->bands, t->done, n, t->ring->data + t->done % CODEC_RING_ROWS * t->ring->stride, t->ring->stride);
+    }
+}
+
+bool pipeline_takes_rows(const struct pipeline *p, const struct plan *plan)
+{
+    struct resample job;
+    if (p->step_count == 0 || !p->step[0].ops->resample || plan_orientation(p, plan) != 1 || step_is_idle(p, plan, 0))
+        return false;
+    p->step[0].ops->resample(p->step[0].params, &plan->step[0], step_out(p, plan, 0), &job);
+    return resample_takes_bands(&job);
+}
+
+int pipeline_run_rows(const struct pipeline *p, const struct plan *plan, const struct image *ring, pipeline_decode_fn *decode, void *ctx,
+                      const struct place *out, struct scratch *scratch, struct fb_error *e)
+{
+    struct run r;
+    struct intake t = {.ring = ring};
+    struct region made = step_out(p, plan, 0);
+    FB_TRY(begin(&r, p, plan, ring, out, scratch, e));
+    p->step[0].ops->resample(p->step[0].params, &plan->step[0], made, &t.job);
+    resample_begin(&t.bands, &t.job, 3, r.work);
+    int rc = decode(ctx, ring, &(struct row_taker){take_rows, &t}, e);
+    if (rc != 0)
+        return rc;
+    struct step_memory m = memory_of(&r, 0);
+    resample_end(&t.bands, m.pixels, m.pixels_stride);
+    r.image = (struct image){m.pixels, m.pixels_stride, made.width, made.height};
+    for (int i = 1; i < p->step_count; i++)
         run_step(&r, i);
     return finish(&r, e);
 }

@@ -1,6 +1,6 @@
 #include "transform/resample.h"
 
-#include <stdbool.h>
+#include <assert.h>
 #include <string.h>
 
 #include "transform/kernels.h"
@@ -58,36 +58,61 @@ static void copy_rows(size_t bytes, uint32_t rows, const uint8_t *in, size_t in_
         memcpy(out + y * out_stride, in + y * in_stride, bytes);
 }
 
-void resample_run(const struct resample *r, int channels, const uint8_t *in, size_t in_stride, uint8_t *out, size_t out_stride, void *work)
+bool resample_takes_bands(const struct resample *r)
+{
+    return is_filtered(&r->x) && is_filtered(&r->y) && !is_columns_first(r);
+}
+
+/* Memory: weights of y, weights of x, work of the rows, the image between. */
+static void divide(struct resample_bands *b, const struct resample *r, int channels, void *work)
 {
     uint8_t *memory = work;
-    size_t out_bytes = (size_t)r->x.to_count * (size_t)channels;
-    struct filter fx, fy;
+    *b = (struct resample_bands){.job = r, .channels = channels, .stride = between_stride(r, channels)};
     if (is_filtered(&r->y)) {
-        filter_build(&fy, r->kind, &r->y, memory);
+        filter_build(&b->y, r->kind, &r->y, memory);
         memory += filter_bytes(r->kind, &r->y);
     }
-    if (!is_filtered(&r->x)) { /* from == to on an axis that is passed through */
-        if (is_filtered(&r->y))
-            filter_columns(&fy, out_bytes, in, in_stride, out, out_stride);
-        else
-            copy_rows(out_bytes, r->y.to_count, in, in_stride, out, out_stride);
-        return;
+    if (is_filtered(&r->x)) {
+        filter_build(&b->x, r->kind, &r->x, memory);
+        memory += filter_bytes(r->kind, &r->x);
+        b->work = memory;
+        memory += rounded(KERNEL_ROWS_WORK(r->x.from_count, channels));
     }
-    filter_build(&fx, r->kind, &r->x, memory);
-    memory += filter_bytes(r->kind, &r->x);
-    void *rows_work = memory;
-    if (!is_filtered(&r->y)) {
-        kernels()->rows(out, out_stride, in, in_stride, r->y.to_count, r->x.from_count, channels, &fx, rows_work);
-        return;
-    }
-    uint8_t *between = memory + rounded(KERNEL_ROWS_WORK(r->x.from_count, channels));
-    size_t stride = between_stride(r, channels);
-    if (is_columns_first(r)) {
-        filter_columns(&fy, (size_t)r->x.from_count * (size_t)channels, in, in_stride, between, stride);
-        kernels()->rows(out, out_stride, between, stride, r->y.to_count, r->x.from_count, channels, &fx, rows_work);
+    b->between = memory;
+}
+
+void resample_begin(struct resample_bands *b, const struct resample *r, int channels, void *work)
+{
+    assert(resample_takes_bands(r));
+    divide(b, r, channels, work);
+}
+
+void resample_take(struct resample_bands *b, uint32_t first, uint32_t count, const uint8_t *in, size_t in_stride)
+{
+    kernels()->rows(b->between + first * b->stride, b->stride, in, in_stride, count, b->job->x.from_count, b->channels, &b->x, b->work);
+}
+
+void resample_end(const struct resample_bands *b, uint8_t *out, size_t out_stride)
+{
+    filter_columns(&b->y, (size_t)b->job->x.to_count * (size_t)b->channels, b->between, b->stride, out, out_stride);
+}
+
+void resample_run(const struct resample *r, int channels, const uint8_t *in, size_t in_stride, uint8_t *out, size_t out_stride, void *work)
+{
+    struct resample_bands b;
+    size_t out_bytes = (size_t)r->x.to_count * (size_t)channels, in_bytes = (size_t)r->x.from_count * (size_t)channels;
+    divide(&b, r, channels, work);
+    if (resample_takes_bands(r)) {
+        resample_take(&b, 0, r->y.from_count, in, in_stride);
+        resample_end(&b, out, out_stride);
+    } else if (is_filtered(&r->x) && is_filtered(&r->y)) {
+        filter_columns(&b.y, in_bytes, in, in_stride, b.between, b.stride);
+        kernels()->rows(out, out_stride, b.between, b.stride, r->y.to_count, r->x.from_count, channels, &b.x, b.work);
+    } else if (is_filtered(&r->x)) { /* from == to on an axis that is passed through */
+        kernels()->rows(out, out_stride, in, in_stride, r->y.to_count, r->x.from_count, channels, &b.x, b.work);
+    } else if (is_filtered(&r->y)) {
+        filter_columns(&b.y, out_bytes, in, in_stride, out, out_stride);
     } else {
-        kernels()->rows(between, stride, in, in_stride, r->y.from_count, r->x.from_count, channels, &fx, rows_work);
-        filter_columns(&fy, out_bytes, between, stride, out, out_stride);
+        copy_rows(out_bytes, r->y.to_count, in, in_stride, out, out_stride);
     }
 }

@@ -7,6 +7,8 @@
 #ifndef FB_TRANSFORM_RESAMPLE_H
 #define FB_TRANSFORM_RESAMPLE_H
 
+#include <stdbool.h>
+
 #include "model/image.h"
 
 enum resample_kind { RESAMPLE_BILINEAR, RESAMPLE_BICUBIC };
@@ -45,6 +47,23 @@ void resample_span(enum resample_kind kind, uint32_t in_size, uint32_t out_size,
 size_t resample_work_bytes(const struct resample *r, int channels);
 /* Makes outputs [y.to..] x [x.to..] from inputs [y.from..] x [x.from..]. in and out do not overlap; work is 64-byte aligned. */
 void resample_run(const struct resample *r, int channels, const uint8_t *in, size_t in_stride, uint8_t *out, size_t out_stride, void *work);
+
+/* The same while the inputs come in, a few rows at a time. */
+struct resample_bands {
+    const struct resample *job;
+    int channels;
+    struct filter x, y;
+    uint8_t *between; /* what the rows have become */
+    size_t stride;
+    void *work;
+};
+/* Can it be? Not where Pillow filters columns first, nor where there is nothing to do in one direction. */
+bool resample_takes_bands(const struct resample *r);
+/* `work` as for resample_run; `r` stays the caller's. */
+void resample_begin(struct resample_bands *b, const struct resample *r, int channels, void *work);
+/* Input rows [first, first + count), in any order, perhaps again. */
+void resample_take(struct resample_bands *b, uint32_t first, uint32_t count, const uint8_t *in, size_t in_stride);
+void resample_end(const struct resample_bands *b, uint8_t *out, size_t out_stride);
 
 /* The weights alone; `memory` holds filter_bytes and is 64-byte aligned. */
 size_t filter_bytes(enum resample_kind kind, const struct axis *a);

@@ -33,7 +33,7 @@ bool resize_step_is_idle(const struct resize_step *r)
     return r->source.height == r->out_height && r->source.width == r->out_width;
 }
 
-static struct resample resample_of(const struct resize_step *r, const struct region *need, struct region out)
+struct resample resize_step_resample(const struct resize_step *r, const struct region *need, struct region out)
 {
     return (struct resample){
         .kind = r->kind,
@@ -44,14 +44,14 @@ static struct resample resample_of(const struct resize_step *r, const struct reg
 
 size_t resize_step_memory(const struct resize_step *r, const struct region *need, struct region out)
 {
-    struct resample job = resample_of(r, need, out);
+    struct resample job = resize_step_resample(r, need, out);
     return resample_work_bytes(&job, 3);
 }
 
 void resize_step_apply(const struct resize_step *r, const struct region *need, struct region out, struct image *image,
                        const struct step_memory *m)
 {
-    struct resample job = resample_of(r, need, out);
+    struct resample job = resize_step_resample(r, need, out);
     resample_run(&job, 3, image->data, image->stride, m->pixels, m->pixels_stride, m->work);
     *image = (struct image){m->pixels, m->pixels_stride, out.width, out.height};
 }

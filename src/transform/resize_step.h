@@ -15,6 +15,7 @@ struct resize_step {
 struct region resize_step_back(const struct resize_step *r, struct region out);
 struct region resize_step_seen(const struct resize_step *r, struct region out);
 bool resize_step_is_idle(const struct resize_step *r);
+struct resample resize_step_resample(const struct resize_step *r, const struct region *need, struct region out);
 size_t resize_step_memory(const struct resize_step *r, const struct region *need, struct region out);
 void resize_step_apply(const struct resize_step *r, const struct region *need, struct region out, struct image *image,
                        const struct step_memory *m);

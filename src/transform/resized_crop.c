@@ -140,6 +140,12 @@ static size_t resized_crop_memory(const void *params, const struct step_plan *s,
     return resize_step_memory(&r, &s->need, out);
 }
 
+static void resized_crop_resample(const void *params, const struct step_plan *s, struct region out, struct resample *job)
+{
+    struct resize_step r = step_of(params, s);
+    *job = resize_step_resample(&r, &s->need, out);
+}
+
 static void resized_crop_apply(const void *params, const struct step_plan *s, struct region out, struct image *image,
                                const struct step_memory *m)
 {
@@ -175,5 +181,6 @@ const struct transform_ops transform_random_resized_crop = {
     .seen = resized_crop_seen,
     .is_idle = resized_crop_is_idle,
     .memory = resized_crop_memory,
+    .resample = resized_crop_resample,
     .apply = resized_crop_apply,
 };

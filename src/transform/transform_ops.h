@@ -38,6 +38,8 @@ struct step_labels {
 /* Adds the names of "a,b,c"; for LABEL_SWAP "a:b,c:d". FB_E_USAGE with the transform's name. */
 int label_names_option(struct step_labels *l, const char *text, enum label_use use, const char *what, struct fb_error *e);
 
+struct resample;
+
 struct transform_ops {
     const char *name;
     unsigned flags;
@@ -66,6 +68,8 @@ struct transform_ops {
     bool (*is_idle)(const void *params, const struct step_plan *s, struct region out);
     /* MAY. Bytes of work memory for apply; *is_in_place false: it writes its result to memory->pixels. Missing: none, in place. */
     size_t (*memory)(const void *params, const struct step_plan *s, struct region out, bool *is_in_place);
+    /* MAY. What apply does is this resampling and nothing else; it may then be done while the image is decoded. */
+    void (*resample)(const void *params, const struct step_plan *s, struct region out, struct resample *job);
     /* MUST unless it is last. */
     void (*apply)(const void *params, const struct step_plan *s, struct region out, struct image *image, const struct step_memory *m);
 };
