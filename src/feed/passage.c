@@ -101,7 +101,7 @@ static int run_part(struct passage *p, int part, const struct plan *plan, const 
 
 /* Decodes with what is known of the file, and keeps what this decode found out. */
 static int decode(struct passage *p, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct plan *plan,
-                  const struct image *out, struct fb_error *e)
+                  const struct image *out, const struct row_taker *taker, struct fb_error *e)
 {
     struct feed *f = p->f;
     const struct load *l = p->l;
@@ -112,6 +112,7 @@ static int decode(struct passage *p, const struct codec_ops *codec, const uint8_
     s->known = s->known_bytes ? p->w->known.data : NULL;
     s->wants_record = f->learnt != NULL;
     s->has_part_only = l->part == PART_RANGE;
+    s->taker = taker;
     int rc = codec_decode(s, codec, bytes, n, &plan->header, &plan->region, out, e);
     if (rc != 0)
         return rc;
@@ -135,6 +136,59 @@ int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8
     return 0;
 }
 
+/* A region of more bytes than this does not stay in a core's own cache until it is resized: it is resized while it is decoded. Measured: a
+ * twentieth less time for 6 MB; nothing to gain for a few hundred KB. */
+enum { ROWS_FROM_BYTES = 1 << 20 };
+
+struct row_decode {
+    struct passage *p;
+    const struct codec_ops *codec;
+    const uint8_t *bytes;
+    size_t n;
+    const struct plan *plan;
+    const struct row_taker *taker;
+    uint64_t taken_ns, decode_ns; /* spent by the taker; by everything else in decoding */
+};
+
+static void take_timed(void *ctx, uint32_t first, uint32_t count)
+{
+    struct row_decode *d = ctx;
+    uint64_t since = clock_now_ns();
+    d->taker->take(d->taker->ctx, first, count);
+    d->taken_ns += clock_now_ns() - since;
+}
+
+static int decode_rows(void *ctx, const struct image *ring, const struct row_taker *taker, struct fb_error *e)
+{
+    struct row_decode *d = ctx;
+    struct passage *p = d->p;
+    uint64_t since = clock_now_ns();
+    d->taker = taker;
+    int rc = decode(p, d->codec, d->bytes, d->n, d->plan, ring, &(struct row_taker){take_timed, d}, e);
+    d->decode_ns = clock_now_ns() - since - d->taken_ns;
+    if (rc == 0)
+        meter_work(&p->f->meter, p->w->index, STAGE_DECODE, d->decode_ns, 1, ring->stride * ring->height);
+    return rc;
+}
+
+/* 1: the codec cannot, or the part of the file was not enough. */
+static int run_by_rows(struct passage *p, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct plan *plan,
+                       const struct place *out, struct fb_error *e)
+{
+    struct feed *f = p->f;
+    struct image ring = {.stride = 3 * (size_t)plan->region.width, .width = plan->region.width, .height = plan->region.height};
+    struct row_decode d = {.p = p, .codec = codec, .bytes = bytes, .n = n, .plan = plan};
+    if (plan->scratch_bytes && !worker_memory(f, &p->w->work, plan->scratch_bytes, e))
+        return e->code;
+    ring.data = worker_memory(f, &p->w->pixels, ring.stride * CODEC_RING_ROWS, e);
+    if (!ring.data)
+        return e->code;
+    uint64_t since = clock_now_ns();
+    int rc = pipeline_run_rows(f->chain.part[0], plan, &ring, decode_rows, &d, out, &p->w->work, e);
+    p->transform_ns = clock_now_ns() - since - d.decode_ns;
+    return rc;
+}
+
 static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, struct fb_error *e)
 {
     struct feed *f = p->f;
@@ -147,11 +201,16 @@ static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, str
     FB_TRY(plan_part(p, 0, &h, &plan, e));
     FB_TRY(place_of_part(p, 0, &plan, 0, &out, e));
     struct image region = {.stride = 3 * (size_t)plan.region.width, .width = plan.region.width, .height = plan.region.height};
+    if (codec->gives_rows && region.stride * region.height >= ROWS_FROM_BYTES && pipeline_takes_rows(f->chain.part[0], &plan)) {
+        int by_rows = run_by_rows(p, codec, bytes, n, &plan, &out, e);
+        if (by_rows != 1)
+            return by_rows;
+    }
     bool is_direct = pipeline_is_identity(f->chain.part[0], &plan);
     region.data = is_direct ? out.data : worker_memory(f, &p->w->pixels, region.stride * region.height, e);
     if (!region.data)
         return e->code;
-    int rc = decode(p, codec, bytes, n, &plan, &region, e);
+    int rc = decode(p, codec, bytes, n, &plan, &region, NULL, e);
     if (rc != 0)
         return rc; /* 1: a part of the file was not enough */
     uint64_t t1 = clock_now_ns();
