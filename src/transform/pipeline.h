@@ -77,8 +77,8 @@ int pipeline_run(const struct pipeline *p, const struct plan *plan, const struct
                  struct scratch *scratch, struct fb_error *e);
 
 /* The same while the region is decoded, for plans that begin by resizing it: no more than CODEC_RING_ROWS of its rows are ever in memory,
- * in `ring` (with the region's width and height). `decode` is called once and gives the rows to the taker; what it returns, if not 0, ends the
- * run and is returned. */
+ * in `ring` (with the region's width and height). `decode` is called once and gives the rows to the taker; what it returns, if not 0, ends
+ * the run and is returned. */
 bool pipeline_takes_rows(const struct pipeline *p, const struct plan *plan);
 typedef int pipeline_decode_fn(void *ctx, const struct image *ring, const struct row_taker *taker, struct fb_error *e);
 int pipeline_run_rows(const struct pipeline *p, const struct plan *plan, const struct image *ring, pipeline_decode_fn *decode, void *ctx,
