@@ -2,8 +2,8 @@
  *
  *     delay_proxy LISTEN_PORT SERVER_PORT DELAY_MS
  *
- * What a client sends reaches the server DELAY_MS later; answers pass at once, spliced through a pipe, so that the proxy costs little CPU on a
- * machine that it shares with both ends. One thread, epoll. Prints "ready" when it listens on 127.0.0.1. Ends with its standard input.
+ * What a client sends reaches the server DELAY_MS later; answers pass at once, spliced through a pipe, so that the proxy costs little CPU
+ * on a machine that it shares with both ends. One thread, epoll. Prints "ready" when it listens on 127.0.0.1. Ends with its standard input.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
  *
  *     floor_s3 CONCURRENCY < LINES        a line is a URL, or URL TAB FIRST TAB LAST for a range
  *
- * One thread, one easy handle per request in flight, curl_multi_poll; nothing is checked but the status and that bytes came. Prints one JSON
- * object.
+ * One thread, one easy handle per request in flight, curl_multi_poll; nothing is checked but the status and that bytes came. Prints one
+ * JSON object.
  */
 #include <curl/curl.h>
 #include <stdint.h>

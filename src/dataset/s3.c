@@ -1,7 +1,7 @@
 /* A prefix of a bucket: like a folder of images, so that both have the same fingerprint. Class = first part of a key below the prefix.
  *
- * Kept listings are trusted for an hour (see s3_url.h): a bucket has no directories whose times would tell. Each object is still compared with
- * its listing when it is read. Keys whose name does not say what they are are looked into, many at once.
+ * Kept listings are trusted for an hour (see s3_url.h): a bucket has no directories whose times would tell. Each object is still compared
+ * with its listing when it is read. Keys whose name does not say what they are are looked into, many at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -250,5 +250,6 @@ static int scan(struct dataset_job *job, struct fb_error *e)
     return rc;
 }
 
-const struct dataset_ops dataset_s3 = {.name = "s3", .has_no_folder = true, .claims = claims, .locate = locate, .is_unchanged = is_unchanged,
-                                       .scan = scan, .release = release};
+const struct dataset_ops dataset_s3 = {
+    .name = "s3", .has_no_folder = true, .claims = claims, .locate = locate, .is_unchanged = is_unchanged,
+    .scan = scan, .release = release};

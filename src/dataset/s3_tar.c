@@ -1,9 +1,9 @@
-/* Packs in a bucket: s3://bucket/train.tar, s3://bucket/train-{000000..000012}.tar. Opened by their index, which is fetched by four ranged reads
- * per pack; samples are then ranges of them.
+/* Packs in a bucket: s3://bucket/train.tar, s3://bucket/train-{000000..000012}.tar. Opened by their index, which is fetched by four ranged
+ * reads per pack; samples are then ranges of them.
  *
- * The index is laid into a file in memory, at the place where it stands in the pack and with nothing around it, so that all that reads packs on
- * a disk reads it too. Every range must come from the same version of the pack, and so must every sample later (io_request.must_match).
- * Archives without an index would have to be walked from header to header, a round trip each: they are refused.
+ * The index is laid into a file in memory, at the place where it stands in the pack and with nothing around it, so that all that reads
+ * packs on a disk reads it too. Every range must come from the same version of the pack, and so must every sample later
+ * (io_request.must_match). Archives without an index would have to be walked from header to header, a round trip each: they are refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -126,8 +126,8 @@ static int want_index(struct dataset_job *job, struct s3_tar *s, uint32_t i, str
     FB_TRY(pack_read_at(p->fd, at, &foot, sizeof(foot), p->archive.path, e));
     if (foot.magic != PACK_FOOT_MAGIC)
         return refuse_plain(job, p, e);
-    bool is_sensible = checksum_of(&foot, sizeof(foot) - sizeof(foot.foot_checksum)) == foot.foot_checksum && foot.index_offset >= TAR_BLOCK &&
-                       foot.index_offset < at && foot.pack_size == size;
+    bool is_whole = checksum_of(&foot, sizeof(foot) - sizeof(foot.foot_checksum)) == foot.foot_checksum;
+    bool is_sensible = is_whole && foot.index_offset >= TAR_BLOCK && foot.index_offset < at && foot.pack_size == size;
     if (!is_sensible)
         return failed_at(job, p, e, error_set(e, FB_E_DATA, "dataset", "the pack is damaged: its foot is not sensible"));
     want(s, i, foot.index_offset - TAR_BLOCK, at - (foot.index_offset - TAR_BLOCK));

@@ -2,8 +2,9 @@
  *
  *   s3:[option=value,...]url=s3://bucket/prefix      paths are relative to the prefix; "" is the object of that name
  *
- * All parts of a read belong to one version of the object: the first part that is there says which, later ones ask for it (If-Match) and every
- * answer is compared, so a server that ignores If-Match changes nothing. A server that sends the whole object for a range is read in one piece.
+ * All parts of a read belong to one version of the object: the first part that is there says which, later ones ask for it (If-Match) and
+ * every answer is compared, so a server that ignores If-Match changes nothing. A server that sends the whole object for a range is read in
+ * one piece.
  *
  * Safety: `lock` guards the spare reads; a read belongs to its submitter until it is handed to the loop, then to the loop's thread.
  */

@@ -1,9 +1,9 @@
 /* What a server answered, and whether its body may be used. Pure; headers are hostile.
  *
- * The rules that keep versions apart: an answer names its version (ETag; without one the time it was modified); a read that has begun is bound
- * to one, and no byte of another is taken, whether or not the server honours If-Match. A range is taken only if the answer says which bytes it
- * holds (Content-Range, with 206 or 200 alike), and only if those are the ones asked for. A body that is longer or shorter than announced is
- * never used.
+ * The rules that keep versions apart: an answer names its version (ETag; without one the time it was modified); a read that has begun is
+ * bound to one, and no byte of another is taken, whether or not the server honours If-Match. A range is taken only if the answer says
+ * which bytes it holds (Content-Range, with 206 or 200 alike), and only if those are the ones asked for. A body that is longer or shorter
+ * than announced is never used.
  */
 #ifndef FB_IO_S3_ANSWER_H
 #define FB_IO_S3_ANSWER_H

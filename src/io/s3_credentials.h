@@ -1,8 +1,8 @@
 /* Whose keys sign: environment -> profile files -> web identity -> container -> instance metadata (IMDSv2). The first that has any is used
  * from then on. Keys that expire are fetched anew, on a thread of its own, while the old ones still work.
  *
- * Safety: open, now, refuse and close belong to one thread at a time (the loop's, once it runs); the refreshing thread only writes `next` and
- * then sets its state. The keys that `now` returned are valid until the next call.
+ * Safety: open, now, refuse and close belong to one thread at a time (the loop's, once it runs); the refreshing thread only writes `next`
+ * and then sets its state. The keys that `now` returned are valid until the next call.
  */
 #ifndef FB_IO_S3_CREDENTIALS_H
 #define FB_IO_S3_CREDENTIALS_H

@@ -1,5 +1,5 @@
-/* When is a request late enough that a second one is worth it? When its first byte takes more than twice what 19 of 20 take. At most one in 25
- * requests is sent twice, however slow the server is: a bucket of tokens fills by 0.04 per answer and holds 16.
+/* When is a request late enough that a second one is worth it? When its first byte takes more than twice what 19 of 20 take. At most one
+ * in 25 requests is sent twice, however slow the server is: a bucket of tokens fills by 0.04 per answer and holds 16.
  *
  * The quantile comes from a histogram with four steps per power of two, halved now and then so that it follows. Pure.
  */

@@ -1,8 +1,9 @@
-/* What is in a bucket: ListObjectsV2, page by page; once the first page shows that there are more, several stretches of the key space at once.
+/* What is in a bucket: ListObjectsV2, page by page; once the first page shows that there are more, several stretches of the key space at
+ * once.
  *
- * Stretches begin at "folders" (common prefixes), found by a few listings with a delimiter. A stretch is asked for with start-after and ends
- * where the next begins, so requests grow with the number of keys and not with that of folders. A server that does not sort, or does not know
- * start-after, is noticed by its first answer and read page after page.
+ * Stretches begin at "folders" (common prefixes), found by a few listings with a delimiter. A stretch is asked for with start-after and
+ * ends where the next begins, so requests grow with the number of keys and not with that of folders. A server that does not sort, or does
+ * not know start-after, is noticed by its first answer and read page after page.
  */
 #ifndef FB_IO_S3_LIST_H
 #define FB_IO_S3_LIST_H

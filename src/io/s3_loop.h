@@ -1,8 +1,9 @@
 /* The S3 loop: one thread (fb-s3), one libcurl multi handle, many requests in flight.
  *
  * A *task* is one question to the bucket and stays the caller's memory until its done is called, once, on the loop's thread. It is answered
- * by *flights*: attempts, each an easy handle with a connection. A failed flight is followed by another after a while, on a new connection; a
- * late one gets a second beside it, and whichever gets a good head first is the task's, so only one of them ever writes into its memory.
+ * by *flights*: attempts, each an easy handle with a connection. A failed flight is followed by another after a while, on a new
+ * connection; a late one gets a second beside it, and whichever gets a good head first is the task's, so only one of them ever writes into
+ * its memory.
  *
  *   submit -> pending -> flight(s) -> done
  *                ^          |

@@ -1,8 +1,8 @@
 /* What follows from an answer: taken, tried again and how, or failed in words.
  *
- * Tried again: what may be different next time (no answer, a broken or dishonest one, 5xx, 408, 429). Not tried again: 400, 403, 404 and their
- * like, except for the three that we can mend ourselves: a clock that is wrong, keys that have expired, a bucket in another region. What the
- * server says is shown only as its code and its message, escaped.
+ * Tried again: what may be different next time (no answer, a broken or dishonest one, 5xx, 408, 429). Not tried again: 400, 403, 404 and
+ * their like, except for the three that we can mend ourselves: a clock that is wrong, keys that have expired, a bucket in another region.
+ * What the server says is shown only as its code and its message, escaped.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,8 @@ static void add_remedy(const struct s3_xml_error *said, int status, const struct
     if (strcmp(code, "NoSuchBucket") == 0)
         error_remedy(e, "there is no bucket '%s' at %s: check its name, and AWS_ENDPOINT_URL", p->bucket, p->host);
     else if (strcmp(code, "InvalidAccessKeyId") == 0)
-        error_remedy(e, "the server %s does not know this access key: check AWS_PROFILE or AWS_ACCESS_KEY_ID, and AWS_ENDPOINT_URL", p->host);
+        error_remedy(e, "the server %s does not know this access key: check AWS_PROFILE or AWS_ACCESS_KEY_ID, and AWS_ENDPOINT_URL",
+                     p->host);
     else if (strcmp(code, "SignatureDoesNotMatch") == 0)
         error_remedy(e, "the secret key does not fit the access key: check AWS_SECRET_ACCESS_KEY");
     else if (is_one_of(code, expired_words))
@@ -50,8 +51,9 @@ static int say_refused(const struct s3_flight *f, const struct s3_xml_error *sai
     text_escape(said->code, code, sizeof(code));
     text_escape(said->message, message, sizeof(message));
     bool has_both = code[0] && message[0];
-    error_set(e, status == 404 ? FB_E_NOT_FOUND : FB_E_IO, "read", "the S3 server answered %d%s%s%s%s%s", status, code[0] || message[0] ? " (" : "",
-              code, has_both ? ": " : "", message, code[0] || message[0] ? ")" : "");
+    bool has_any = code[0] || message[0];
+    error_set(e, status == 404 ? FB_E_NOT_FOUND : FB_E_IO, "read", "the S3 server answered %d%s%s%s%s%s", status, has_any ? " (" : "", code,
+              has_both ? ": " : "", message, has_any ? ")" : "");
     add_remedy(said, status, p, e);
     return e ? e->code : FB_E_IO;
 }

@@ -1,13 +1,13 @@
-/* The files in which AWS's tools keep settings: ~/.aws/config and ~/.aws/credentials. Sections of "key = value", comments, and settings nested
- * by indentation below a key without a value. */
+/* The files in which AWS's tools keep settings: ~/.aws/config and ~/.aws/credentials. Sections of "key = value", comments, and settings
+ * nested by indentation below a key without a value. */
 #ifndef FB_IO_S3_PROFILE_H
 #define FB_IO_S3_PROFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The value of `key` in the section called `section`; nested ones are called "s3.addressing_style". The last one counts. False: none, or too
- * long for `out`. `text` may be any bytes. */
+/* The value of `key` in the section called `section`; nested ones are called "s3.addressing_style". The last one counts. False: none, or
+ * too long for `out`. `text` may be any bytes. */
 bool s3_profile_find(const char *text, size_t n, const char *section, const char *key, char *out, size_t out_size);
 bool s3_profile_has_section(const char *text, size_t n, const char *section);
 

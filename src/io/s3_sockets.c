@@ -47,7 +47,8 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *un
     struct s3_socket *k = socket_at(s, fd);
     if (!k)
         return -1;
-    k->wanted = (what & CURL_POLL_IN && what != CURL_POLL_REMOVE ? EPOLLIN : 0u) | (what & CURL_POLL_OUT && what != CURL_POLL_REMOVE ? EPOLLOUT : 0u);
+    what = what == CURL_POLL_REMOVE ? 0 : what;
+    k->wanted = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
     if (k->wanted)
         arm(s, fd, k);
     return 0;

@@ -1,8 +1,8 @@
 /* libcurl's sockets and timer on epoll.
  *
- * libcurl says "watch" and "forget" for every transfer, although the connection is the same; so forgetting is put off until an event comes that
- * nobody wants, and a socket that is watched again needs no system call. Closing tells us through CURLOPT_CLOSESOCKETFUNCTION, which every
- * handle must set to s3_sockets_close: a number that is used again would otherwise be taken for watched.
+ * libcurl says "watch" and "forget" for every transfer, although the connection is the same; so forgetting is put off until an event comes
+ * that nobody wants, and a socket that is watched again needs no system call. Closing tells us through CURLOPT_CLOSESOCKETFUNCTION, which
+ * every handle must set to s3_sockets_close: a number that is used again would otherwise be taken for watched.
  */
 #ifndef FB_IO_S3_SOCKETS_H
 #define FB_IO_S3_SOCKETS_H

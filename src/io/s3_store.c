@@ -40,8 +40,8 @@ static const char *store_name(const struct store *s)
     return s->name;
 }
 
-static int store_list(struct store *s, int (*visit)(void *ctx, const struct store_object *o, struct fb_error *e), store_wait *wait, void *ctx,
-                      struct fb_error *e)
+static int store_list(struct store *s, int (*visit)(void *ctx, const struct store_object *o, struct fb_error *e), store_wait *wait,
+                      void *ctx, struct fb_error *e)
 {
     return s3_list(s->loop, visit, wait, ctx, e);
 }
@@ -148,4 +148,5 @@ static void store_close(struct store *s)
     free(s);
 }
 
-const struct store_ops store_s3 = {.scheme = "s3", .open = store_open, .name = store_name, .list = store_list, .read = store_read, .close = store_close};
+const struct store_ops store_s3 = {
+    .scheme = "s3", .open = store_open, .name = store_name, .list = store_list, .read = store_read, .close = store_close};

@@ -1,7 +1,8 @@
 /* Keys that a server hands out: STS for a web identity, a container's agent, the instance's metadata (IMDSv2).
  *
- * Blocking requests, on the thread that opens or on the one that renews. Answers stay in secret memory, and what is wanted of them is cut out
- * there: a JSON library would leave copies on the heap. Addresses that are not https must be this machine's or the well-known link-local ones.
+ * Blocking requests, on the thread that opens or on the one that renews. Answers stay in secret memory, and what is wanted of them is cut
+ * out there: a JSON library would leave copies on the heap. Addresses that are not https must be this machine's or the well-known
+ * link-local ones.
  */
 #include <curl/curl.h>
 #include <stdio.h>
@@ -103,7 +104,8 @@ static int failed(const char *who, CURLcode code, const struct answer *a, struct
     if (code != CURLE_OK)
         return error_set(e, FB_E_IO, "read", "no keys from %s: %s", who, curl_easy_strerror(code));
     s3_xml_read_error(&said, a->text, a->length);
-    return error_set(e, FB_E_IO, "read", "no keys from %s: it answered %ld %s", who, a->status, text_escape(said.code, shown, sizeof(shown)));
+    return error_set(e, FB_E_IO, "read", "no keys from %s: it answered %ld %s", who, a->status,
+                     text_escape(said.code, shown, sizeof(shown)));
 }
 
 /* ---- JSON, as flat as these servers write it ---- */

@@ -1,8 +1,8 @@
 /* A reader for the XML that object stores answer with: elements and text, nothing else.
  *
  * One pass over bytes in memory, no allocation but for a text that is handed out, no entities but the five of XML and numbers, no DTD (an
- * answer with one is refused, so nothing can be expanded), no attributes (skipped), nesting up to S3_XML_DEPTH. Names are given without their
- * namespace prefix. The bytes are hostile.
+ * answer with one is refused, so nothing can be expanded), no attributes (skipped), nesting up to S3_XML_DEPTH. Names are given without
+ * their namespace prefix. The bytes are hostile.
  */
 #ifndef FB_IO_S3_XML_H
 #define FB_IO_S3_XML_H

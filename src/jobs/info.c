@@ -24,8 +24,8 @@ static void count_format(struct info *i, const char *name)
     }
 }
 
-static int read_header(struct heads *h, uint32_t at, const struct catalog_sample *s, struct image_header *header, const struct codec_ops **codec,
-                       struct fb_error *e)
+static int read_header(struct heads *h, uint32_t at, const struct catalog_sample *s, struct image_header *header,
+                       const struct codec_ops **codec, struct fb_error *e)
 {
     const uint8_t *bytes = heads_bytes(h, at);
     size_t n = h->got[at];

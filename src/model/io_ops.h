@@ -29,9 +29,9 @@ struct io_request {
     size_t capacity;
     void (*done)(struct io_request *r); /* MUST NOT block; may resubmit r */
     void *owner;            /* the caller's */
-    int64_t expected_mtime_ns; /* 0: not known; else what the catalog says. For stores, whose versions are told apart by ETag: see store_ops.h */
-    bool must_match;        /* a range of another version than expected_mtime_ns is refused (FB_E_DATA) where versions can be told for certain:
-                             * stores. Files leave the comparison to the caller */
+    int64_t expected_mtime_ns; /* 0: not known; else what the catalog says. For stores, see store_ops.h */
+    bool must_match;        /* a range of another version is refused (FB_E_DATA) where versions can be told for certain: stores. Files leave
+                             * the comparison to the caller */
 
     /* out: valid in done, or after try_now */
     int status;             /* 0: got bytes are there. IO_GREW: the object is object_size bytes now, give a larger buffer and resubmit.
@@ -70,17 +70,18 @@ struct io;
 struct io_ops {
     const char *name; /* "uring" */
 
-    /* MUST. Starts the back-end. `spec` is what follows the colon in "slow:latency_us=500", or "". `depth` is how many reads the caller wants
-     * in flight. Wrapping back-ends (slow, fault) open the one they wrap through io_open. FB_E_UNSUPPORTED: not on this machine; the cause
-     * says why. */
+    /* MUST. Starts the back-end. `spec` is what follows the colon in "slow:latency_us=500", or "". `depth` is how many reads the caller
+     * wants in flight. Wrapping back-ends (slow, fault) open the one they wrap through io_open. FB_E_UNSUPPORTED: not on this machine; the
+     * cause says why. */
     int (*open)(struct io **out, const char *spec, uint32_t depth, const struct log *log, struct fb_error *e);
 
     /* MUST. Takes a request; never blocks: queues inside when the kernel's queue is full. Any thread. `more` says that another submit
      * follows at once, so the system call may wait for that one. */
     void (*submit)(struct io *io, struct io_request *r, bool more);
 
-    /* MAY. Reads on the caller's thread if that cannot block: 0 and r filled as in done (status, got, ...), without calling done; IO_BLOCKED
-     * when it would have to wait for a device (nothing happened); IO_GREW; or a failure. A missing hook means IO_BLOCKED always. */
+    /* MAY. Reads on the caller's thread if that cannot block: 0 and r filled as in done (status, got, ...), without calling done;
+     * IO_BLOCKED when it would have to wait for a device (nothing happened); IO_GREW; or a failure. A missing hook means IO_BLOCKED
+     * always. */
     int (*try_now)(struct io *io, struct io_request *r);
 
     /* MAY. Reads on the caller's thread those pieces that are in memory already, whole ones only, and returns how many of them are there. A
@@ -91,7 +92,8 @@ struct io_ops {
     void (*figures)(struct io *io, struct io_figures *f);
 
     /* MUST. Cancels what is in flight and frees everything within timeout_ns. Requests cancelled in time get done with FB_E_STATE. Returns
-     * how many could not be: their requests and buffers are left to the stuck thread, which will not call done; the caller must leak them. */
+     * how many could not be: their requests and buffers are left to the stuck thread, which will not call done; the caller must leak them.
+     * */
     uint32_t (*close)(struct io *io, uint64_t timeout_ns);
 };
 

@@ -2,7 +2,8 @@
  *
  *     s3_tool list URL                      one line per object: key size mtime_ns (key escaped as JSON)
  *     s3_tool get OPTIONS URL DEPTH < LINES one line of JSON per request, in the order of the requests
- *     s3_tool run OPTIONS URL DEPTH < LINES only the sum: objects, bytes, seconds, CPU, quantiles of the time per object, the loop's figures
+ *     s3_tool run OPTIONS URL DEPTH < LINES only the sum: objects, bytes, seconds, CPU, quantiles of the time per object, the loop's
+ * figures
  *     s3_tool keys                          which keys would be used: the access key and where it comes from, never the others
  *
  * OPTIONS are those of the back-end ("hedge=0,attempts=3", "-" for none). A line is `path TAB offset TAB length TAB expected_size TAB

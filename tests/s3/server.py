@@ -1,8 +1,8 @@
 """A small S3 server that checks what real ones check and fails as real ones fail, in the process of the test.
 
-It serves buckets from memory: GET with ranges (206) and If-Match, ListObjectsV2 in pages, and checks every signature by an implementation of its
-own (hashlib and hmac, nothing shared with the program under test). `Server.faults` holds rules; the first that matches a request decides what
-goes wrong with it. Everything that was asked is kept in `Server.log`.
+It serves buckets from memory: GET with ranges (206) and If-Match, ListObjectsV2 in pages, and checks every signature by an implementation of
+its own (hashlib and hmac, nothing shared with the program under test). `Server.faults` holds rules; the first that matches a request decides
+what goes wrong with it. Everything that was asked is kept in `Server.log`.
 """
 
 from __future__ import annotations
