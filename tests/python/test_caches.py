@@ -91,13 +91,14 @@ def test_a_full_memory_cache_has_a_hit_rate_of_its_share(old_photos: Path) -> No
 
 def test_a_file_that_changes_is_read_anew(old_photos: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"batch_size": 60, "transforms": SIZE, "framework": "numpy"}
-    for caches in ({"cache_dir": tmp_path / "c"}, {"cache_ram": "16MiB"}):
+    tried: tuple[dict[str, Any], ...] = ({"cache_dir": tmp_path / "c"}, {"cache_ram": "16MiB"})
+    for i, caches in enumerate(tried):
         with fb.Loader(old_photos, **options, **caches) as loader:
             first = contents(loader)
             settle(loader, "stored" if "cache_dir" in caches else "ram_bytes", 60)
             victim = old_photos / first[0][0][3]
-            photo(1000 + len(caches), 64, 80).save(tmp_path / "new.jpg")
-            os.utime(tmp_path / "new.jpg", (1e9 + 7, 1e9 + 7))
+            photo(1000 + i, 64, 80).save(tmp_path / "new.jpg")
+            os.utime(tmp_path / "new.jpg", (1e9 + 7 + i, 1e9 + 7 + i))
             os.replace(tmp_path / "new.jpg", victim)  # the loader reads ahead: it must not see half a file
             batches = [contents(loader) for _ in range(12)]  # what was read ahead may still be the old one
             with fb.Loader(old_photos, **options) as plain:
