@@ -49,7 +49,9 @@ static void advise_workers(struct findings *f)
     const struct shares *h = f->h;
     double n = fmax(1, round(h->loaders)), room = free_cores(f), per_loader = fmax(0.1, h->work_cpu + h->work_delay);
     double more = floor(room / per_loader + 0.25);
-    if (f->facts->uses_fullbore > 0 && more >= 1)
+    if (f->facts->uses_fullbore > 0 && !(f->facts->is_engine > 0) && more >= 1) /* from outside its io threads look like workers */
+        finding_advise(f, finding_gain(f, (n + more) / n), "more worker threads (threads=): %.1f more cores may be used", room);
+    if (f->facts->is_engine > 0 && more >= 1)
         finding_advise(f, finding_gain(f, (n + more) / n), "threads=%.0f (now %.0f): %.1f more cores may be used", n + more, n, room);
     if (f->facts->uses_fullbore > 0 || (h->loader_processes == 0 && h->loaders >= 1.5))
         return; /* threads: a lock may hold them */

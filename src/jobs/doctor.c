@@ -78,10 +78,10 @@ double doctor_stage(const struct bench_result *b, const char *stage)
     return 0;
 }
 
-/* Warm, a small data set is gone through several times: one pass of a fraction of a second says little. */
+/* Warm, the samples are gone through several times: one pass of a fraction of a second says little. */
 static int measure(const struct doctor_request *q, const struct info *data, bool is_cold, struct bench_result *b, struct fb_error *e)
 {
-    struct bench_request request = {.options = q->options, .epochs = is_cold || data->samples > 2000 ? 1 : 3, .is_cold = is_cold};
+    struct bench_request request = {.options = q->options, .epochs = is_cold ? 1 : 3, .is_cold = is_cold};
     uint64_t limit = q->sample_limit ? q->sample_limit : 1000;
     if (limit < q->options.batch_size * 4)
         limit = q->options.batch_size * 4;
