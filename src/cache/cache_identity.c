@@ -27,27 +27,24 @@ static int64_t wall_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* From a whitelist: a file system that is not known may be anything. */
-static bool answers_at_once(int fd)
+/* From a list of local ones: a file system that is not known may be anything. */
+static bool answers_at_once(int fd, uint64_t device)
 {
     static const long local[] = {0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x858458f6, 0x794c7630, 0xf2f52010, 0x2fc12fc1, 0x73717368};
     static _Thread_local struct {
         uint64_t device;
-        bool is_local;
+        bool is_known, is_local;
     } last;
-    struct stat st;
     struct statfs fs;
-    if (fstat(fd, &st) < 0)
+    if (last.is_known && last.device == device)
+        return last.is_local;
+    if (fstatfs(fd, &fs) < 0)
         return false;
-    if (last.device != st.st_dev + 1) {
-        bool is_local = false;
-        if (fstatfs(fd, &fs) < 0)
-            return false;
-        for (size_t i = 0; i < sizeof(local) / sizeof(*local); i++)
-            is_local |= (long)fs.f_type == local[i];
-        last.device = st.st_dev + 1;
-        last.is_local = is_local;
-    }
+    last.is_local = false;
+    for (size_t i = 0; i < sizeof(local) / sizeof(*local); i++)
+        last.is_local |= (long)fs.f_type == local[i];
+    last.device = device;
+    last.is_known = true;
     return last.is_local;
 }
 
@@ -57,9 +54,10 @@ static int look_now(int dir_fd, const char *path, struct statx *x)
     int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
     if (fd < 0)
         return IO_BLOCKED;
-    int rc = answers_at_once(fd) && statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE | STATX_MTIME, x) == 0 ? 0 : IO_BLOCKED;
+    bool is_seen = statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE | STATX_MTIME, x) == 0;
+    bool is_sure = is_seen && answers_at_once(fd, makedev(x->stx_dev_major, x->stx_dev_minor)); /* else it may be what was true once */
     close(fd);
-    return rc;
+    return is_sure ? 0 : IO_BLOCKED;
 }
 
 int cache_identify_file(int dir_fd, const char *path, bool may_block, struct cache_identity *out)

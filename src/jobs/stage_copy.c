@@ -448,6 +448,12 @@ int stage_copy(struct stage_job *j, struct fb_error *e)
         rc = drain(&c, ask_all(&c, e), e);
     for (int i = 0; i < c.writers; i++)
         pthread_join(c.writer[i], NULL);
+    struct fb_error why;
+    error_clear(&why);
+    if (stage_log_flush(&j->log, &why) < 0 && !c.fatal) {
+        c.fatal = why.code;
+        c.fatal_error = why;
+    }
     if (c.fatal) {
         *e = c.fatal_error;
         rc = c.fatal;

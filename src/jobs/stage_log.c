@@ -2,8 +2,8 @@
  *
  *     "FBSTAGE1", 8 bytes: checksum of the source's name | one record per file: checksum of its name, its size, its time, checksum of its bytes
  *
- * A record is appended after the file has its name, so a file without a record is copied again and a torn tail costs one file. The later of two
- * records counts. Where a source changed its size or time, the record does not fit any more and the file is copied again.
+ * Records are appended after their files have their names, a few at once, so files without a record are copied again. The later of two records
+ * counts. Where a source changed its size or time, the record does not fit any more and the file is copied again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,11 +15,14 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "jobs/stage_own.h"
 #include "jobs/write_all.h"
 
 static const char log_name[] = ".fullbore-stage";
+enum { TOGETHER = 64 }; /* records that are written at once; a run that is killed copies those files again */
+static const uint64_t written_every_ns = 100000000;
 
 struct log_head {
     char magic[8];
@@ -176,14 +179,38 @@ bool stage_log_find(const struct stage_log *l, const char *name, uint64_t size, 
     return true;
 }
 
+/* Under the lock. */
+static int flush(struct stage_log *l, struct fb_error *e)
+{
+    if (!l->waiting.length)
+        return 0;
+    off_t end = lseek(l->fd, 0, SEEK_END);
+    uint64_t torn = end < 0 ? 0 : ((uint64_t)end - sizeof(struct log_head)) % sizeof(struct log_record);
+    int rc = end < 0 ? failed(e, "write into the target") : write_all_at(l->fd, l->waiting.data, l->waiting.length, (uint64_t)end - torn, e);
+    l->waiting.length = 0;
+    return rc;
+}
+
 int stage_log_add(struct stage_log *l, const char *name, uint64_t size, int64_t mtime_ns, uint64_t checksum, struct fb_error *e)
 {
     struct log_record r = {key_of(name), size, mtime_ns, checksum, 0};
     r.seal = seal_of(&r);
     pthread_mutex_lock(&l->lock);
-    off_t end = lseek(l->fd, 0, SEEK_END);
-    uint64_t torn = end < 0 ? 0 : ((uint64_t)end - sizeof(struct log_head)) % sizeof(r);
-    int rc = end < 0 ? failed(e, "write into the target") : write_all_at(l->fd, &r, sizeof(r), (uint64_t)end - torn, e);
+    l->waiting.limit = 1 << 20;
+    text_append(&l->waiting, (const char *)&r, sizeof(r));
+    uint64_t now = clock_now_ns();
+    bool is_due = l->waiting.length >= TOGETHER * sizeof(r) || now - l->written_ns > written_every_ns;
+    int rc = l->waiting.failed ? error_set(e, FB_E_NOMEM, "stage", "no memory") : is_due ? flush(l, e) : 0;
+    if (is_due)
+        l->written_ns = now;
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int stage_log_flush(struct stage_log *l, struct fb_error *e)
+{
+    pthread_mutex_lock(&l->lock);
+    int rc = flush(l, e);
     pthread_mutex_unlock(&l->lock);
     return rc;
 }
@@ -194,5 +221,6 @@ void stage_log_close(struct stage_log *l)
         close(l->fd);
     l->fd = -1;
     text_free(&l->records);
+    text_free(&l->waiting);
     pthread_mutex_destroy(&l->lock);
 }

@@ -62,12 +62,15 @@ struct stage_log {
     struct text records;     /* those found at open, sorted by key */
     uint64_t count;
     pthread_mutex_t lock;
+    struct text waiting;     /* under lock: records that are not written yet */
+    uint64_t written_ns;
 };
 /* Opens or makes the target's log. FB_E_USAGE: the target is not empty and not of this source, or it is and q->resumes is not set. */
 int stage_log_open(struct stage_log *l, int target_fd, const struct stage_request *q, struct fb_error *e);
 /* Does the log know this file as it is in the source now? Its checksum. */
 bool stage_log_find(const struct stage_log *l, const char *name, uint64_t size, int64_t mtime_ns, uint64_t *checksum);
 int stage_log_add(struct stage_log *l, const char *name, uint64_t size, int64_t mtime_ns, uint64_t checksum, struct fb_error *e);
+int stage_log_flush(struct stage_log *l, struct fb_error *e);
 void stage_log_close(struct stage_log *l);
 /* Reads it again: all records, sorted; the latest of a key counts. */
 int stage_log_reload(struct stage_log *l, struct fb_error *e);
