@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from s3_client import E_DATA, E_IO, E_NOT_FOUND, Ask, environment, get, listing, sha, some_bytes
+from s3_fixtures import env, server  # noqa: F401
 from server import ACCESS_KEY, SECRET_KEY, Fault, Server
 
 DATA = some_bytes(200_000)

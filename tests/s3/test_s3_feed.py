@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from s3_client import COMMAND, ROOT, Ask, environment, get, listing, sha, some_bytes
+from s3_fixtures import env, server  # noqa: F401
 from server import Fault, Server
 from test_s3_get import KEYS
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from s3_client import E_DATA, E_NOT_FOUND, E_USAGE, GREW, Ask, get, listing, sha, some_bytes
+from s3_fixtures import env, server  # noqa: F401
 from server import Server
 
 # every character that some client or server has signed or escaped wrongly

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from s3_client import listing
+from s3_fixtures import env, server  # noqa: F401
 from server import Server
 
 

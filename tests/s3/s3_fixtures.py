@@ -1,15 +1,13 @@
+"""A server and the environment that leads to it. Imported rather than in a conftest.py, whose name other folders of tests use, too."""
+
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from s3_client import TOOL, environment  # noqa: E402
-from server import Server  # noqa: E402
+from s3_client import TOOL, environment
+from server import Server
 
 
 @pytest.fixture
