@@ -6,14 +6,19 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "jobs/decode.h"
 #include "jobs/pack.h"
 
 struct pack_options {
     const char *output;
     uint64_t shard_size;
     int64_t threads, resize_shorter, jpeg_quality;
+    const char *decode, *dtype;
+    int fit;
     bool skip_bad, resume, json;
 };
+
+static const char *const fit_names[] = {"crop", "pad", "stretch", NULL};
 
 static const struct option options[] = {
     {"output", OPTION_STRING, offsetof(struct pack_options, output), .metavar = "OUT.tar", .help = "the pack; -o for short"},
@@ -27,6 +32,11 @@ static const struct option options[] = {
      .help = "LOSSY: pictures whose shorter side is longer become JPEGs of that size (default: bytes are copied)"},
     {"jpeg-quality", OPTION_INT, offsetof(struct pack_options, jpeg_quality), 1, 100, .metavar = "Q",
      .help = "of those JPEGs (default 92)"},
+    {"decode", OPTION_STRING, offsetof(struct pack_options, decode), .metavar = "HxW",
+     .help = "decode every picture to this size, into a plain OUT.npy with names and labels beside it"},
+    {"fit", OPTION_CHOICE, offsetof(struct pack_options, fit), .choices = fit_names, .metavar = "F",
+     .help = "of --decode: crop the middle (default), pad with black, or stretch"},
+    {"dtype", OPTION_STRING, offsetof(struct pack_options, dtype), .metavar = "T", .help = "of --decode: uint8, the only one"},
     {"resume", OPTION_FLAG, offsetof(struct pack_options, resume), .help = "go on with what an interrupted run has written"},
     {"json", OPTION_FLAG, offsetof(struct pack_options, json), .help = "one JSON object on stdout"},
     {0},
@@ -103,6 +113,48 @@ static void print_table(const struct pack_result *r)
     printf("%-10s %.1f s, %s/s\n", "took", r->seconds, text_size((uint64_t)((double)r->bytes / (r->seconds + 1e-9)), c, sizeof(c)));
 }
 
+/* ---- decoding ---- */
+
+static void foretell(void *ctx, const struct decode_forecast *f)
+{
+    (void)ctx;
+    char bytes[32], disk[32], memory[32];
+    fprintf(stderr, "%llu pictures will take %s; %s are free there, %s of memory%s\n", (unsigned long long)f->samples,
+            text_size(f->bytes, bytes, sizeof(bytes)), text_size(f->disk_free, disk, sizeof(disk)),
+            text_size(f->memory_free, memory, sizeof(memory)),
+            f->bytes < f->memory_free ? ": all of it will stay in memory once read" : ", less than that: every epoch reads from the disk again");
+    if (f->decode_rate > 0)
+        fprintf(stderr, "decoding gives %.0f pictures/s here on %d threads; copying decoded ones from memory %.0f per thread\n", f->decode_rate,
+                f->threads, f->copy_rate);
+}
+
+static int decode(const char *source, const struct pack_options *c)
+{
+    struct shown shown = {.is_terminal = isatty(STDERR_FILENO)};
+    struct decode_request q = {.output = c->output, .fit = (enum decode_fit)c->fit, .skips_bad = c->skip_bad, .foretell = foretell,
+                               .progress = progress, .ctx = &shown};
+    struct pack_result r = {0};
+    struct fb_error e = {0};
+    char more;
+    if (sscanf(c->decode, "%ux%u%c", &q.height, &q.width, &more) != 2 || q.height < 1 || q.width < 1 || q.height > 65500 || q.width > 65500) {
+        fprintf(stderr, "fullbore pack: --decode %s is not a size such as 224x224 (height x width)\n", c->decode);
+        return EXIT_USAGE;
+    }
+    fb_init_options(&q.options);
+    cli_wire(&q.options);
+    q.options.source = source;
+    q.options.threads = (int)c->threads;
+    int rc = decode_run(&q, &r, &e);
+    int code = rc < 0 ? cli_fail(&e) : r.skipped ? EXIT_PARTLY : EXIT_DONE;
+    if (rc == 0 && c->json)
+        print_json(&r);
+    else if (rc == 0)
+        print_table(&r);
+    if (rc == 0 && r.skipped)
+        fprintf(stderr, "fullbore: %llu pictures could not be decoded and were left out\n", (unsigned long long)r.skipped);
+    return code;
+}
+
 /* ---- the verb ---- */
 
 static int fail(const struct pack_result *r, const struct fb_error *e)
@@ -159,16 +211,26 @@ static int run(int argc, char **argv, uint64_t started_ns)
         fprintf(stderr, "fullbore pack: --jpeg-quality is for pictures made smaller by --resize-shorter; others keep their bytes\n");
         return EXIT_USAGE;
     }
-    return pack(source[0], &c);
+    bool is_npy = strlen(c.output) > 4 && strcmp(c.output + strlen(c.output) - 4, ".npy") == 0;
+    if (is_npy != (c.decode != NULL) || (c.decode && (c.shard_size || c.resize_shorter || c.resume)) || (!c.decode && (c.fit || c.dtype))) {
+        fprintf(stderr, "fullbore pack: --decode HxW with --fit goes with -o OUT.npy, and neither with shards, --resume nor --resize-shorter\n");
+        return EXIT_USAGE;
+    }
+    if (c.dtype && strcmp(c.dtype, "uint8") != 0) {
+        fprintf(stderr, "fullbore pack: decoded pictures are uint8; the loader makes other types of them\n");
+        return EXIT_USAGE;
+    }
+    return c.decode ? decode(source[0], &c) : pack(source[0], &c);
 }
 
 const struct verb verb_pack = {
     .name = "pack",
-    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--threads N] [--skip-bad] [--resume] [--resize-shorter PIXELS]",
+    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--skip-bad] [--resume] [--resize-shorter PIXELS] | DATA -o OUT.npy --decode HxW [--fit F]",
     .summary = "put a data set into one file, or a few, that tar, WebDataset and fullbore read",
     .examples =
         "  fullbore pack photos/ -o photos.tar                      every sample with its label; same order and fingerprint as the folder\n"
         "  fullbore pack labels.csv -o train.tar --shard-size 1GiB  train-000000.tar and so on, for object stores\n"
+        "  fullbore pack photos/ -o photos.npy --decode 224x224     decoded pictures that numpy opens, for small data and fast loaders\n"
         "  fullbore pack photos/ -o photos.tar --resume             go on after an interruption\n",
     .options = options,
     .run = run,

@@ -1,13 +1,19 @@
-/* One file that is a data set by itself: rows of an HDF5 file, of a .npy; a recording. Keys are relative to its folder. */
+/* One file that is a data set by itself: rows of an HDF5 file, of a .npy; a recording. Keys are relative to its folder.
+ *
+ * A .npy of decoded pictures has a catalog beside it, NAME.npy.catalog, with the names and labels that they were packed from: then it is that
+ * data set, its samples being pieces of the .npy. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "dataset/data_names.h"
 #include "dataset/dataset_ops.h"
 #include "dataset/keep.h"
 #include "dataset/location.h"
+#include "model/catalog_format.h"
 
 static bool claims(const struct dataset_request *r, const struct stat *st)
 {
@@ -56,10 +62,44 @@ static int scan(struct dataset_job *job, struct fb_error *e)
     return catalog_add_sample(job->w, &s, NULL, e);
 }
 
+/* 1: it is the catalog of this very file. */
+static int open_beside(struct dataset_job *job, const struct catalog_sample *now, int fd, const char *path, struct catalog **out,
+                       struct fb_error *e)
+{
+    struct stat st;
+    struct catalog_sample s;
+    struct catalog_place place = {(char *)now->key, now->length, now->mtime_ns};
+    if (fstat(fd, &st) < 0)
+        return error_set_errno(e, "dataset", errno, "stat the catalog of a pack");
+    FB_TRY(catalog_open_part(fd, 0, (uint64_t)st.st_size, &place, path, out, e));
+    uint64_t count = catalog_count(*out);
+    if (catalog_note(*out, "decoded") && count && catalog_sample(*out, count - 1, &s, NULL) == 0 && s.offset + s.length == now->length)
+        return 1;
+    log_line(&job->request->log, LOG_WARN, "%s does not belong to the file beside it, which is taken as rows without names", path);
+    catalog_close(*out);
+    *out = NULL;
+    return 0;
+}
+
+static int open_own(struct dataset_job *job, struct catalog **out, struct fb_error *e)
+{
+    struct catalog_sample now = {0};
+    char *path = NULL;
+    FB_TRY(stat_file(job, &now, e));
+    if (asprintf(&path, "%s.catalog", job->identity) < 0)
+        return error_set(e, FB_E_NOMEM, "dataset", "no memory");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = fd < 0 ? 0 : open_beside(job, &now, fd, path, out, e);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return rc;
+}
+
 static void release(struct dataset_job *job)
 {
     free(job->own);
 }
 
 const struct dataset_ops dataset_single = {
-    .name = "file", .claims = claims, .locate = locate, .is_unchanged = is_unchanged, .scan = scan, .release = release};
+    .name = "file", .claims = claims, .locate = locate, .open = open_own, .is_unchanged = is_unchanged, .scan = scan, .release = release};

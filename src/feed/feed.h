@@ -100,6 +100,8 @@ struct feed {
     struct labels labels;
     struct chain chain;
     struct arrays *arrays; /* NULL: samples are images */
+    uint32_t raw_height, raw_width; /* samples are bare pixels of this size; 0: files of a format */
+    int object_fd;         /* all samples lie in this one file; -1: not */
     int (*map)(void *ctx, struct fb_map *m, struct fb_error *e);
     void (*map_done)(void *ctx);
     void *map_ctx;
@@ -264,6 +266,9 @@ void given_restart(struct feed *f);
 /* Under f->lock: are there samples for batch `batch` of the run; must the consumer give more before it can have it? */
 bool given_has_batch(const struct feed *f, const struct run *r, uint64_t batch);
 uint64_t given_in_batch(const struct feed *f, const struct run *r, uint64_t batch); /* how many */
+
+/* The header of a sample's bytes; *codec is NULL for bare pixels. */
+int feed_header(const struct feed *f, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec, struct fb_error *e);
 
 /* passage.c: which region of the image the sample takes; 1: the bytes so far do not tell, or it is decoded at a reduced size. */
 int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r, struct fb_error *e);

@@ -63,7 +63,7 @@ static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, si
 {
     struct image_header h;
     const struct codec_ops *codec;
-    FB_TRY(codec_header(bytes, n, &h, &codec, e));
+    FB_TRY(feed_header(f, bytes, n, &h, &codec, e));
     void *values[FB_MAX_FIELDS] = {0};
     uint8_t *memory = values_of(f, selected, values, e);
     int rc = memory ? chain_size_of(&f->chain, &h, values, height, width, e) : e->code;

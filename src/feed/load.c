@@ -55,7 +55,7 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample)
     l->size = l->where.length;
     l->may_part = f->learnt && l->size >= PART_FROM_BYTES;
     l->reads_itself = f->arrays && arrays_reads_itself(f, l);
-    l->may_part &= !f->arrays;
+    l->may_part &= !f->arrays && !f->raw_height;
     l->slot->place[l->place].sample = l->sample;
     l->slot->place[l->place].key = l->where.key;
 }
@@ -158,6 +158,8 @@ struct io_request load_request(const struct feed *f, struct load *l, uint8_t *bu
         .offset = l->where.offset + l->part_first,
         .length = is_part ? l->part_last - l->part_first : is_whole ? IO_WHOLE : l->where.length,
         .expected_size = l->size,
+        .has_fd = f->object_fd >= 0 && !is_whole,
+        .fd = f->object_fd,
         .buffer = buffer + l->part_first,
         .capacity = capacity - l->part_first,
         .owner = l,

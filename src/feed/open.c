@@ -1,5 +1,7 @@
 /* Opening and closing a feed: options in, everything ready; everything out within a second. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -189,6 +191,20 @@ static void choose_window(struct feed *f, uint64_t window)
     f->window_blocks = f->window_blocks < LEAST_BLOCKS && !window ? LEAST_BLOCKS : f->window_blocks;
     f->origin.block = f->window_block;
     f->origin.window = f->window_blocks;
+}
+
+/* A pack is opened once, not once for each sample; decoded pictures say how large they are. */
+static int open_object(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    const char *decoded = catalog_note(f->dataset.catalog, "decoded");
+    if (decoded && sscanf(decoded, "%u %u", &f->raw_height, &f->raw_width) != 2)
+        return error_set(e, FB_E_DATA, "dataset", "the catalog does not say how large the decoded pictures are");
+    struct catalog_sample s;
+    bool is_cached = o->cache_dir || o->cache_ram;
+    if (is_cached || f->dataset.root_fd < 0 || !catalog_is_one_object(f->dataset.catalog) || catalog_sample(f->dataset.catalog, 0, &s, NULL) < 0)
+        return 0;
+    f->object_fd = openat(f->dataset.root_fd, s.object, O_RDONLY | O_CLOEXEC); /* if not: each read says why */
+    return 0;
 }
 
 static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *e)
@@ -395,6 +411,7 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     FB_TRY(copy_options(f, o, e));
     FB_TRY(check_options(o, e));
     FB_TRY(open_dataset(f, o, e));
+    FB_TRY(open_object(f, o, e));
     FB_TRY(crew_join(f, o->threads, o->memory, e));
     f->has_joined = true;
     f->reads.budget = f->budget;
@@ -422,7 +439,7 @@ int feed_open(const fb_options *o, struct feed **out, struct fb_error *e)
     if (!f)
         return error_set_errno(e, "feed", ENOMEM, "open a loader");
     memset(f, 0, sizeof(*f));
-    f->dataset.root_fd = -1;
+    f->dataset.root_fd = f->object_fd = -1;
     loop_open(&f->loop);
     int rc = open_parts(f, o, e);
     if (rc < 0) {
@@ -466,6 +483,8 @@ void feed_unref(struct feed *f)
     labels_close(&f->labels);
     alias_close(f->weights);
     subset_free(&f->subset);
+    if (f->object_fd >= 0)
+        close(f->object_fd);
     dataset_close(&f->dataset);
     pthread_cond_destroy(&f->planner_wakes);
     pthread_cond_destroy(&f->consumer_wakes);

@@ -122,6 +122,23 @@ static int decode(struct passage *p, const struct codec_ops *codec, const uint8_
     return 0;
 }
 
+int feed_header(const struct feed *f, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec, struct fb_error *e)
+{
+    if (!f->raw_height)
+        return codec_header(bytes, n, h, codec, e);
+    *codec = NULL;
+    *h = (struct image_header){.width = f->raw_width, .height = f->raw_height, .orientation = 1};
+    return n == (size_t)f->raw_width * f->raw_height * 3 ? 0 : error_set(e, FB_E_DATA, "decode", "it has %zu bytes, which no picture of this pack has", n);
+}
+
+/* Bare pixels are decoded already. */
+static void copy_region(const struct feed *f, const uint8_t *pixels, const struct region *r, const struct image *out)
+{
+    size_t stride = 3 * (size_t)f->raw_width;
+    for (uint32_t y = 0; y < r->height; y++)
+        memcpy(out->data + y * out->stride, pixels + (r->top + y) * stride + 3 * (size_t)r->left, 3 * (size_t)r->width);
+}
+
 int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r, struct fb_error *e)
 {
     struct passage p = {.w = w, .f = f, .l = l};
@@ -197,11 +214,11 @@ static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, str
     struct plan plan;
     struct place out;
     uint64_t t0 = clock_now_ns();
-    FB_TRY(codec_header(bytes, n, &h, &codec, e));
+    FB_TRY(feed_header(f, bytes, n, &h, &codec, e));
     FB_TRY(plan_part(p, 0, &h, &plan, e));
     FB_TRY(place_of_part(p, 0, &plan, 0, &out, e));
     struct image region = {.stride = 3 * (size_t)plan.region.width, .width = plan.region.width, .height = plan.region.height};
-    if (codec->gives_rows && region.stride * region.height >= ROWS_FROM_BYTES && pipeline_takes_rows(f->chain.part[0], &plan)) {
+    if (codec && codec->gives_rows && region.stride * region.height >= ROWS_FROM_BYTES && pipeline_takes_rows(f->chain.part[0], &plan)) {
         int by_rows = run_by_rows(p, codec, bytes, n, &plan, &out, e);
         if (by_rows != 1)
             return by_rows;
@@ -210,7 +227,11 @@ static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, str
     region.data = is_direct ? out.data : worker_memory(f, &p->w->pixels, region.stride * region.height, e);
     if (!region.data)
         return e->code;
-    int rc = decode(p, codec, bytes, n, &plan, &region, NULL, e);
+    int rc = 0;
+    if (codec)
+        rc = decode(p, codec, bytes, n, &plan, &region, NULL, e);
+    else
+        copy_region(f, bytes, &plan.region, &region);
     if (rc != 0)
         return rc; /* 1: a part of the file was not enough */
     uint64_t t1 = clock_now_ns();

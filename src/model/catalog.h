@@ -56,6 +56,9 @@ const char *catalog_class_name(const struct catalog *c, int label);
 /* Index of the class field, or -1. */
 int catalog_class_field(const struct catalog *c);
 
+/* All samples are parts of one object: a pack. */
+bool catalog_is_one_object(const struct catalog *c);
+
 /* What the source looked like when it was catalogued: the directories with their mtimes, for noticing changes. */
 int catalog_dir_count(const struct catalog *c);
 int catalog_dir(const struct catalog *c, int i, const char **path, int64_t *mtime_ns, struct fb_error *e);

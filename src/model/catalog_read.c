@@ -204,6 +204,11 @@ int catalog_class_count(const struct catalog *c)
     return c->class_count;
 }
 
+bool catalog_is_one_object(const struct catalog *c)
+{
+    return catalog_entries(c, SECTION_OBJECTS, sizeof(struct object_record)) == 1;
+}
+
 int catalog_class_field(const struct catalog *c)
 {
     return c->class_field;
