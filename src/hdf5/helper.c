@@ -4,6 +4,8 @@
  * anything: memory beyond 4 GiB, core dumps, writing files, plug-ins (code that a file could name), file locks. CPU time is limited anew
  * for each request, so that a file that makes libhdf5 go round in circles ends the program even when nobody waits any more. The end of the
  * input ends it.
+ *
+ * With the word "adopt" it is the other way round: it makes one file, and reads nothing but its description (adopt.h).
  */
 #include <errno.h>
 #include <limits.h>
@@ -15,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "hdf5/adopt.h"
 #include "hdf5/helper.h"
 #include "model/hdf5_protocol.h"
 
@@ -202,9 +205,12 @@ static bool serve_next(void)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
     int type;
     socklen_t n = sizeof(type);
+    if (argc == 2 && strcmp(argv[1], "adopt") == 0) {
+        tame_libhdf5();
+        return adopt_run();
+    }
     if (argc > 1 || getsockopt(THE_SOCKET, SOL_SOCKET, SO_TYPE, &type, &n) < 0) {
         fprintf(stderr, "fullbore-hdf5 " FB_VERSION ": reads the structure of HDF5 files for the library, which starts it by itself\n");
         return argc > 1 ? 0 : 2;
