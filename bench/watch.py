@@ -41,8 +41,8 @@ def run(options: argparse.Namespace, is_watched: bool) -> tuple[float, float, fl
         return per_cpu, per_wall, 0.0
     with tempfile.TemporaryDirectory() as folder:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        out = subprocess.run([options.command, "watch", "--quiet", "-o", f"{folder}/run.fbr", "--", *measured(inner, folder)], capture_output=True,
-                             text=True, check=True).stdout
+        command = [options.command, "watch", "--quiet", "-o", f"{folder}/run.fbr", "--", *measured(inner, folder)]
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         child = json.loads(Path(folder, "cpu").read_text())
     both = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -74,7 +74,8 @@ def main() -> int:
     slower_cpu = 1 - statistics.median(w[0] for w in watched) / statistics.median(p[0] for p in plain)
     slower_wall = 1 - statistics.median(w[1] for w in watched) / statistics.median(p[1] for p in plain)
     spread = (max(p[0] for p in plain) - min(p[0] for p in plain)) / statistics.median(p[0] for p in plain)
-    print(f"{options.threads} threads that wake 50 times a second, {options.rounds} rounds of {options.seconds:.0f} s, load {os.getloadavg()[0]:.1f}")
+    print(f"{options.threads} threads that wake 50 times a second, {options.rounds} rounds of {options.seconds:.0f} s, "
+          f"load {os.getloadavg()[0]:.1f}")
     print(f"the watcher uses {100 * cost:.2f} % of one core (wanted: under 1)")
     print(f"the program does {100 * slower_cpu:+.2f} % less work per CPU second while watched, {100 * slower_wall:+.2f} % per second "
           f"(wanted: under 1; unwatched runs differ by {100 * spread:.1f} % among themselves)")

@@ -121,8 +121,8 @@ static void print_facts(const struct doctor_result *r)
 {
     const struct doctor_machine *m = &r->machine;
     char bytes[32], memory[32], shm[32], mount[300];
-    printf("%-12s %d cores, %d workers, %s of memory free (copies %.1f GB/s), %s in /dev/shm, reads by %s\n", "machine", m->cores, m->threads,
-           text_size((uint64_t)m->memory_available_bytes, memory, sizeof(memory)), m->copy_bytes_per_s / 1e9,
+    printf("%-12s %d cores, %d workers, %s of memory free (copies %.1f GB/s), %s in /dev/shm, reads by %s\n", "machine", m->cores,
+           m->threads, text_size((uint64_t)m->memory_available_bytes, memory, sizeof(memory)), m->copy_bytes_per_s / 1e9,
            text_size((uint64_t)m->shm_free_bytes, shm, sizeof(shm)), r->io);
     print_limits(m);
     printf("%-12s %s\n", "accelerator", m->gpu);

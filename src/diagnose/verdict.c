@@ -226,7 +226,7 @@ static void explain(struct findings *f)
         else if (!h->has_consumer)
             finding_say(f, "no training loop was found in the process tree");
         else if (h->own_other > 0.02)
-            finding_say(f, "%.0f %% of the time the loop waits inside next() for something that cannot be seen: a sleep, or another program",
+            finding_say(f, "%.0f %% of the time the loop waits inside next() for what cannot be seen: a sleep, or another program",
                         100 * h->own_other);
         else if (h->ambiguous > h->unexplained)
             finding_say(
@@ -250,7 +250,8 @@ static void say_consumer(struct findings *f)
     if (f->facts->is_engine > 0)
         finding_say(f, "the loop waits %.0f %% of the time for the loader; the rest is its own step", 100 * h->starved);
     else
-        finding_say(f, "main thread: %.0f %% on the CPU, %.0f %% waiting for data, %.0f %% in its own step (device, sleep, compute threads)%s",
+        finding_say(f,
+                    "main thread: %.0f %% on the CPU, %.0f %% waiting for data, %.0f %% in its own step (device, sleep, compute threads)%s",
                 100 * (h->cpu + h->own_loading), 100 * (h->starved - h->own_loading > 0 ? h->starved - h->own_loading : 0), 100 * h->step,
                 h->delay > 0.05 ? ", the rest waiting for a core" : "");
     if (!isnan(f->v->gpu_p50))
@@ -291,8 +292,10 @@ static void judge(const struct series *s, const struct window *w, const struct r
     double idle = isnan(h.gpu_ratio) ? 0 : 1 - h.gpu_ratio;
     double stopped = v->kind == VERDICT_CPU_QUOTA ? h.delay : 0; /* the quota's doing, not other programs' */
     v->starved_ratio = is_known ? h.starved : NAN;
-    v->lost_ratio =
-        is_known ? fmin(0.98, fmax(h.starved + stopped + h.pause + h.write, v->kind == VERDICT_HOST || v->kind == VERDICT_TRANSFER ? idle : 0)) : NAN;
+    double lost = h.starved + stopped + h.pause + h.write;
+    if (v->kind == VERDICT_HOST || v->kind == VERDICT_TRANSFER)
+        lost = fmax(lost, idle);
+    v->lost_ratio = is_known ? fmin(0.98, lost) : NAN;
     v->gain_bound = is_known ? 1 / (1 - v->lost_ratio) : NAN;
     if (!with_words)
         return;

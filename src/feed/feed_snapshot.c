@@ -1,8 +1,9 @@
 /* What a feed did so far, in the words of the rules: the consumer waited for the loaders (a lock) or did its step; the workers ran, waited
  * for storage, or had nothing to do.
  *
- * Workers that are idle while the consumer waits can only wait for storage (or for one slow sample); workers that are idle while it does not
- * wait are ahead of it. So idle time counts as waiting for files up to the consumer's wait. The wait for the very first batch is start-up.
+ * Workers that are idle while the consumer waits can only wait for storage (or for one slow sample); workers that are idle while it does
+ * not wait are ahead of it. So idle time counts as waiting for files up to the consumer's wait. The wait for the very first batch is
+ * start-up.
  */
 #include <stdio.h>
 #include <string.h>

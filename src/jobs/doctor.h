@@ -1,8 +1,8 @@
 /* Before training: what this machine can feed from a data set, what is in the way, what each remedy buys.
  *
- * A part of the data set is fed twice, from storage and from memory; the stages' own clocks give the service demand per sample, short probes
- * what the storage and memory under it can do, and the laws of operational analysis the rest. Only remedies that exist in this version are
- * listed. A proof applies them to a sample and puts what was measured beside what was predicted.
+ * A part of the data set is fed twice, from storage and from memory; CPU time gives the service demand per sample, short probes what the
+ * storage and memory under it can do, and the laws of operational analysis the rest. Only remedies that exist in this version are listed. A
+ * proof applies them to a sample and puts what was measured beside what was predicted.
  */
 #ifndef FB_JOBS_DOCTOR_H
 #define FB_JOBS_DOCTOR_H

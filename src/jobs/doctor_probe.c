@@ -1,5 +1,5 @@
-/* Storage is read past the page cache (O_DIRECT) where the file system allows it, else after its pages were dropped. Files are opened before
- * the clock starts: what an open costs is measured apart, because a pack saves just that.
+/* Storage is read past the page cache (O_DIRECT) where the file system allows it, else after its pages were dropped. Files are opened
+ * before the clock starts: what an open costs is measured apart, because a pack saves just that.
  */
 #include "jobs/doctor_probe.h"
 

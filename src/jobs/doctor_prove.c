@@ -1,5 +1,5 @@
-/* Remedies applied to a sample: what they bring is measured with the loader itself, in folders of our own that are removed again. Catalogs and
- * what is learnt of the copies go there, too, so that a first epoch is a first one.
+/* Remedies applied to a sample: what they bring is measured with the loader itself, in folders of our own that are removed again. Catalogs
+ * and what is learnt of the copies go there, too, so that a first epoch is a first one.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 
 enum { SMALL_SAMPLE = 128, PROOF_SAMPLE = 600 };
 
-static int feed(const struct doctor_request *q, const char *source, const char *catalogs, int64_t epochs, bool is_cold, struct bench_result *b,
-                struct fb_error *e)
+static int feed(const struct doctor_request *q, const char *source, const char *catalogs, int64_t epochs, bool is_cold,
+                struct bench_result *b, struct fb_error *e)
 {
     struct bench_request r = {.options = q->options, .epochs = epochs, .is_cold = is_cold};
     r.options.source = source;
@@ -146,7 +146,7 @@ int doctor_prove(const struct doctor_request *q, struct doctor_result *r, struct
     struct proof p = {.q = q};
     uint64_t copied, bytes;
     if (!scratch_folder_make(&folder, r->data.root))
-        return error_set(e, FB_E_IO, "doctor", "there is no folder on the file system of %s that can be written, so nothing can be proved there",
+        return error_set(e, FB_E_IO, "doctor", "no folder on the file system of %s can be written, so nothing can be proved there",
                          r->data.root);
     snprintf(p.folder, sizeof(p.folder), "%s", folder.path);
     snprintf(p.copies, sizeof(p.copies), "%s/copies", folder.path);

@@ -66,8 +66,9 @@ static void print_comparison(const struct report_side *s, struct text *out)
 static void print_loop(const struct report_side *s, struct text *out)
 {
     if (s->has_loop)
-        text_printf(out, "  %llu batches in %d epochs; step p50 %.1f, p99 %.1f ms, variation %.0f %%\n", (unsigned long long)s->loop.batches,
-                    s->loop.epochs, 1e3 * s->loop.step_p50_s, 1e3 * s->loop.step_p99_s, 100 * s->loop.step_variation);
+        text_printf(out, "  %llu batches in %d epochs; step p50 %.1f, p99 %.1f ms, variation %.0f %%\n",
+                    (unsigned long long)s->loop.batches, s->loop.epochs, 1e3 * s->loop.step_p50_s, 1e3 * s->loop.step_p99_s,
+                    100 * s->loop.step_variation);
 }
 
 static void print_text(const struct report_side *s, int count, bool json, struct text *out)

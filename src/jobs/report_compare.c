@@ -1,5 +1,5 @@
-/* Two runs side by side. Only steady parts are compared. Steps and epochs cannot be seen from outside: those rows come from what the program
- * told (meter/marks.h), and are missing when it told nothing. */
+/* Two runs side by side. Only steady parts are compared. Steps and epochs cannot be seen from outside: those rows come from what the
+ * program told (meter/marks.h), and are missing when it told nothing. */
 #include <stdio.h>
 
 #include "jobs/report_page.h"
@@ -110,7 +110,8 @@ void page_loop(struct text *t, const struct report_side *s)
     const struct loop_summary *l = &s->loop;
     text_printf(t, "<h2>Steps and epochs, as the program told them</h2><section class=\"card\"><table><tbody>");
     text_printf(t, "<tr><td>batches</td><td class=\"n\">%llu in %d epochs</td></tr>", (unsigned long long)l->batches, l->epochs);
-    text_printf(t, "<tr><td>step time, p50 and p99</td><td class=\"n\">%.1f and %.1f ms</td></tr>", 1e3 * l->step_p50_s, 1e3 * l->step_p99_s);
+    text_printf(t, "<tr><td>step time, p50 and p99</td><td class=\"n\">%.1f and %.1f ms</td></tr>", 1e3 * l->step_p50_s,
+                1e3 * l->step_p99_s);
     text_printf(t, "<tr><td>step time, variation</td><td class=\"n\">%.0f %%</td></tr>", 100 * l->step_variation);
     text_printf(t, "<tr><td>inside next()</td><td class=\"n\">%.1f %%</td></tr>", 100 * l->wait_ratio);
     if (!isnan(l->gap_most_s))

@@ -149,18 +149,19 @@ bool trace_is_over(const void *owner)
 /* Reads that a back-end brings are under way many at once on one thread: those become asynchronous events, with a number each. */
 static void print_event(FILE *f, const struct trace *t, const struct ring *r, const struct event *e, uint64_t *asyncs)
 {
-    uint64_t start_ns = e->start_ns > t->started_ns ? e->start_ns : t->started_ns;
-    double start = (double)(start_ns - t->started_ns) / 1e3, end = e->end_ns > start_ns ? start + (double)(e->end_ns - start_ns) / 1e3 : start;
+    uint64_t start_ns = e->start_ns > t->started_ns ? e->start_ns : t->started_ns, end_ns = e->end_ns > start_ns ? e->end_ns : start_ns;
+    double start = (double)(start_ns - t->started_ns) / 1e3, end = (double)(end_ns - t->started_ns) / 1e3;
+    int pid = (int)getpid();
     bool is_async = strcmp(e->name, "read") == 0 && strncmp(r->thread, "fb-w", 4) != 0;
     if (!is_async) {
-        fprintf(f, ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"bytes\":%llu}}", e->name, start,
-                end - start, (int)getpid(), r->tid, (unsigned long long)e->bytes);
+        fprintf(f, ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"bytes\":%llu}}", e->name,
+                start, end - start, pid, r->tid, (unsigned long long)e->bytes);
         return;
     }
     unsigned long long id = ++*asyncs;
-    fprintf(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"b\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"bytes\":%llu}}", id,
-            start, (int)getpid(), r->tid, (unsigned long long)e->bytes);
-    fprintf(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"e\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d}", id, end, (int)getpid(), r->tid);
+    fprintf(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"b\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d", id, start, pid, r->tid);
+    fprintf(f, ",\"args\":{\"bytes\":%llu}}", (unsigned long long)e->bytes);
+    fprintf(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"e\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d}", id, end, pid, r->tid);
 }
 
 /* Thread names may be anything the program chose. */

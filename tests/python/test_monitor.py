@@ -186,7 +186,8 @@ def test_a_loader_explains_itself(tmp_path: Path) -> None:
         verdict = loader.verdict()
         assert verdict.kind == "data-bound: cpu", str(verdict)
         assert verdict.starved_ratio is not None and verdict.starved_ratio > 0.5
-        assert verdict.gain_bound is not None and all(r.predicted_gain is None or r.predicted_gain <= verdict.gain_bound for r in verdict.remedies)
+        assert verdict.gain_bound is not None and verdict.remedies
+        assert all(remedy.predicted_gain is None or remedy.predicted_gain <= verdict.gain_bound for remedy in verdict.remedies)
         assert "starved" in str(verdict) and "num_workers" not in str(verdict)
         time.sleep(1.2)
         assert re.match(r"GPU: .* \| CPU: [\d.]+% \| RAM:.*\| starved \d+%: CPU$", loader.status_line())
@@ -322,8 +323,8 @@ def test_lightning_gets_the_metrics(photos: Path, tmp_path: Path) -> None:
             logged.append(metrics)
 
     batches = fb.monitor([(torch.zeros(2, 4), torch.zeros(2))] * 6, quiet=True)
-    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=Keeps(str(tmp_path)), enable_progress_bar=False, enable_model_summary=False,
-                                enable_checkpointing=False, callbacks=[lightning_callback(batches, every=2)])
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=Keeps(str(tmp_path)), enable_progress_bar=False,
+                                enable_model_summary=False, enable_checkpointing=False, callbacks=[lightning_callback(batches, every=2)])
     trainer.fit(Model(), batches)
     ours = [metrics for metrics in logged if "fullbore_batches_total" in metrics]
     assert len(ours) == 3 and ours[-1]["fullbore_batches_total"] >= 5

@@ -249,9 +249,10 @@ def test_without_proc_the_program_runs_to_its_end_unwatched(tmp_path: Path) -> N
     hidden = ["unshare", "-m", "--propagation", "private", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
     if subprocess.run([*hidden, "true"], capture_output=True).returncode != 0:
         pytest.skip("no mount namespace can be made here")
-    done = subprocess.run([*hidden, COMMAND, "watch", "--quiet", "--", "sh", "-c", "sleep 1; exit 7"], capture_output=True, text=True, timeout=60)
+    command = [*hidden, COMMAND, "watch", "--quiet"]
+    done = subprocess.run([*command, "--", "sh", "-c", "sleep 1; exit 7"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 7 and "cannot be watched" in done.stderr
-    done = subprocess.run([*hidden, COMMAND, "watch", "--quiet", "--pid", "1"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, "--pid", "1"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "there is no process 1" in done.stderr
 
 

@@ -289,7 +289,7 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--least", type=float, default=0.95)
-    parser.add_argument("--gains", action="store_true", help="apply the first remedy of each program and print predicted beside measured gain")
+    parser.add_argument("--gains", action="store_true", help="apply first remedies; print predicted beside measured gain")
     parser.add_argument("--json", type=Path, help="write the table there, too")
     parser.add_argument("--show", action="store_true", help="print each verdict in words")
     parser.add_argument("--command", default=str(ROOT / ".venv/bin/fullbore"))

@@ -38,7 +38,7 @@ class Remedy:
 
 
 class Verdict:
-    """What a loop waits for. ``print(verdict)`` says it in sentences; ``verdict.data`` is everything, as ``fullbore watch --summary`` has it.
+    """What a loop waits for. ``print(verdict)`` says it in sentences; ``verdict.data`` is all of it, as ``watch --summary`` has it.
 
     >>> loader = Loader("photos", batch_size=4, transforms=[Resize((8, 8))], framework="numpy")
     >>> loader.verdict().kind               # nothing was fed yet

@@ -15,7 +15,7 @@ T = TypeVar("T")
 def replay(loader: Iterable[T], batches: int = 8, *, steps: int | None = None, quiet: bool = False) -> Replay[T]:
     """The first batches of a loader, kept in memory and repeated for an epoch (or ``steps``): what is left is the model's own time.
 
-    At the end it says how long a step takes, for ``fullbore doctor --step-ms`` and ``fullbore bench --step-ms``; ``replay.step_ms`` has it too.
+    At the end it says how long a step takes, for ``--step-ms`` of ``fullbore doctor`` and ``bench``; ``replay.step_ms`` has it too.
     On an accelerator steps are queued; the last ones may still run when the loop ends, so a few dozen steps are better than a few.
 
     >>> again = replay([[1, 2], [3, 4], [5, 6]], batches=2, steps=7, quiet=True)

@@ -13,10 +13,11 @@ _logger = logging.getLogger("fullbore")
 
 def listen() -> None:
     """``FULLBORE_LOG=debug``: the engine's lines on stderr, unless the program has handlers of its own."""
-    level = {"error": logging.ERROR, "warn": logging.WARNING, "info": logging.INFO, "debug": logging.DEBUG}.get(os.environ.get("FULLBORE_LOG", ""))
-    if level is None:
+    names = ("error", "warn", "info", "debug")
+    wanted = os.environ.get("FULLBORE_LOG")
+    if wanted not in names:
         return
-    _logger.setLevel(level)
+    _logger.setLevel(_LEVELS[names.index(wanted)])
     if not _logger.hasHandlers():
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s fullbore: %(message)s"))

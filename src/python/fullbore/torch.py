@@ -48,7 +48,7 @@ class ForLightning:
 
 
 def lightning_callback(source: Any, every: int = 50) -> Any:
-    """A callback for Lightning: ``source.metrics()`` to the trainer's loggers every so many batches, and the verdict at the end of each epoch.
+    """A callback for Lightning: ``source.metrics()`` to the trainer's loggers every so many batches, the verdict at the end of each epoch.
 
     ``source`` is a loader, or ``fb.monitor`` of any other: ``batches = fb.monitor(dataloader, quiet=True)``, then
     ``Trainer(callbacks=[lightning_callback(batches)])`` and ``trainer.fit(model, batches)``.
