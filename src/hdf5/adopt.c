@@ -66,7 +66,8 @@ static hid_t bool_type(void)
 static hid_t text_type(size_t bytes)
 {
     hid_t t = H5Tcopy(H5T_C_S1);
-    if (t < 0 || H5Tset_size(t, bytes) < 0 || H5Tset_cset(t, H5T_CSET_UTF8) < 0 || H5Tset_strpad(t, H5T_STR_NULLPAD) < 0)
+    H5T_str_t end = bytes == H5T_VARIABLE ? H5T_STR_NULLTERM : H5T_STR_NULLPAD;
+    if (t < 0 || H5Tset_size(t, bytes) < 0 || H5Tset_cset(t, H5T_CSET_UTF8) < 0 || H5Tset_strpad(t, end) < 0)
         return H5I_INVALID_HID;
     return t;
 }
@@ -155,14 +156,15 @@ static hid_t adopt_dataset(hid_t file, struct fb_error *e)
 
 /* ---- attributes ---- */
 
+/* Text is of variable length: h5py gives a str then. */
 static bool put_attribute(hid_t owner, const struct hdf5_adopt_attribute *a, const void *value)
 {
     bool is_text = a->kind == HDF5_ADOPT_STRING;
     hsize_t count = a->value_bytes / 8;
-    hid_t type = is_text ? text_type(a->value_bytes ? a->value_bytes : 1) : H5Tcopy(a->kind == HDF5_ADOPT_INT64 ? H5T_STD_I64LE : H5T_IEEE_F64LE);
+    hid_t type = is_text ? text_type(H5T_VARIABLE) : H5Tcopy(a->kind == HDF5_ADOPT_INT64 ? H5T_STD_I64LE : H5T_IEEE_F64LE);
     hid_t space = is_text || count == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, NULL);
     hid_t attribute = H5Acreate2(owner, a->name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool is_good = attribute >= 0 && H5Awrite(attribute, type, value) >= 0;
+    bool is_good = attribute >= 0 && H5Awrite(attribute, type, is_text ? (const void *)&value : value) >= 0;
     if (attribute >= 0)
         H5Aclose(attribute);
     H5Sclose(space);

@@ -103,11 +103,13 @@ static herr_t adopt_set_eoa(H5FD_t *file, H5FD_mem_t type, haddr_t address)
     return 0;
 }
 
+/* Empty until it has a superblock: else libhdf5 would look for one. */
 static haddr_t adopt_get_eof(const H5FD_t *file, H5FD_mem_t type)
 {
+    const struct adopt_file *f = (const struct adopt_file *)file;
     struct stat st;
     (void)type;
-    return fstat(((const struct adopt_file *)file)->fd, &st) < 0 ? HADDR_UNDEF : (haddr_t)st.st_size;
+    return f->end_of_addresses == 0 ? 0 : fstat(f->fd, &st) < 0 ? HADDR_UNDEF : (haddr_t)st.st_size;
 }
 
 static herr_t adopt_read(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t address, size_t size, void *out)
@@ -179,7 +181,6 @@ hid_t adopt_create(void)
 {
     hid_t driver = H5FDregister(&adopt_driver), list = H5Pcreate(H5P_FILE_ACCESS), file = H5I_INVALID_HID;
     if (driver >= 0 && list >= 0 && H5Pset_driver(list, driver, NULL) >= 0 && H5Pset_fclose_degree(list, H5F_CLOSE_STRONG) >= 0)
-        file = H5Fcreate("adopted", H5F_ACC_TRUNC, H5P_DEFAULT, list);
-    H5Pclose(list);
+        file = H5Fcreate("adopted", H5F_ACC_TRUNC, H5P_DEFAULT, list); /* the list stays: closing it would forget why this failed */
     return file;
 }
