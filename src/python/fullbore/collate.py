@@ -113,5 +113,5 @@ def gathered(arrays: tuple[_Array, ...], convert: Callable[[_Array], Any]) -> It
     if all(array.packing == 0 for array in arrays):
         return map(convert, arrays)
     lengths = convert(arrays[-1])  # the engine puts them last
-    kinds = {0: lambda values: values, _PAD: lambda values: Padded(values, lengths), _RAGGED: lambda values: RaggedRows(values, lengths)}
-    return (kinds[array.packing](convert(array)) for array in arrays[:-1])
+    kinds: dict[int, Any] = {_PAD: Padded, _RAGGED: RaggedRows}
+    return (kinds[array.packing](convert(array), lengths) if array.packing else convert(array) for array in arrays[:-1])
