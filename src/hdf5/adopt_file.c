@@ -70,12 +70,12 @@ static herr_t adopt_query(const H5FD_t *file, unsigned long *flags)
     return 0;
 }
 
-/* The superblock comes first and is asked for first. */
+/* The superblock comes first and is asked for first. The heap of variable-length text asks as if it were data; nothing is planned then. */
 static haddr_t adopt_alloc(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, hsize_t size)
 {
     struct adopt_file *f = (struct adopt_file *)file;
     (void)dxpl;
-    if (type == H5FD_MEM_DRAW) {
+    if (type == H5FD_MEM_DRAW && place.planned_bytes) {
         if (place.planned_bytes != size)
             return HADDR_UNDEF;
         place.planned_bytes = 0;
@@ -134,7 +134,7 @@ static herr_t adopt_write(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t add
 {
     const struct adopt_file *f = (const struct adopt_file *)file;
     (void)dxpl;
-    if (type == H5FD_MEM_DRAW)
+    if (type == H5FD_MEM_DRAW && address < place.end)
         return 0;
     for (size_t done = 0; done < size;) {
         ssize_t n = pwrite(f->fd, (const char *)bytes + done, size - done, (off_t)(address + done));
