@@ -1,10 +1,10 @@
-"""Caches and staging: how busy an accelerator is over slow storage in the first epoch and later, cached against local, staging against its halves.
+"""Caches and staging: an accelerator over slow storage in the first epoch and later, cached against local, staging against its halves.
 
     bench/cache.py [--build DIR] [--photos FOLDER] [--samples N] [--rounds N] [--json]
 
-Slow storage is the `slow` back-end (src/io/README.md) over local files: a rotating disk, NFS, a FUSE mount of a bucket. For each, the attainable
-rate is measured first (no cache, no accelerator); the emulated accelerator then takes 0.8 of it. Epoch 0 starts with an empty cache folder, epoch
-1 is a new process on the folder that epoch 0 left. Sides take turns within a round; figures are medians.
+Slow storage is the `slow` back-end (src/io/README.md) over local files: a rotating disk, NFS, a FUSE mount of a bucket. For each, the
+attainable rate is measured first (no cache, no accelerator); the emulated accelerator then takes 0.8 of it. Epoch 0 starts with an empty
+cache folder, epoch 1 is a new process on the folder that epoch 0 left. Sides take turns within a round; figures are medians.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Bench:
         self.figures.setdefault(name, []).append(value)
 
     def feed(self, *arguments: str, source: Path | None = None) -> dict:
-        return answer([self.command, "bench", str(source or self.photos), "--batch-size", str(BATCH), "--dtype", "uint8", "--json", *arguments],
-                      self.env)
+        command = [self.command, "bench", str(source or self.photos), "--batch-size", str(BATCH), "--dtype", "uint8", "--json"]
+        return answer([*command, *arguments], self.env)
 
     def slow(self, name: str, spec: str) -> None:
         """Utilisation at 0.8 of what the storage gives."""

@@ -13,8 +13,6 @@
 #include "base/thread.h"
 #include "cache/cache_own.h"
 
-enum { OTHERS_TRIES = 40, OTHERS_NAP_NS = 5000000 }; /* how long a fetch of another process is waited for: 0.2 s */
-
 /* ---- what the parts share ---- */
 
 uint64_t cache_hash(const struct cache *c, const struct cache_unit *u)
@@ -63,7 +61,8 @@ void cache_finish(struct cache *c, struct io_request *r)
     r->done(r);
 }
 
-int cache_answer(struct io_request *r, const struct cache_unit *u, const uint8_t *data, uint64_t bytes, uint64_t object_size, int64_t mtime_ns)
+int cache_answer(struct io_request *r, const struct cache_unit *u, const uint8_t *data, uint64_t bytes, uint64_t object_size,
+                 int64_t mtime_ns)
 {
     uint64_t first = r->length == IO_WHOLE ? 0 : r->offset - u->offset;
     uint64_t left = bytes > first ? bytes - first : 0, n = r->length < left ? r->length : left;
@@ -85,168 +84,6 @@ static int fail(struct io_request *r, int code, const char *cause)
     return r->status;
 }
 
-/* ---- hits ---- */
-
-/* False: a piece of an open file that belongs to no unit; it is not cached. */
-static bool unit_of(struct cache *c, const struct io_request *r, struct cache_unit *u)
-{
-    if (c->source.unit_of(c->source.ctx, r, u))
-        return true;
-    if (r->has_fd)
-        return false;
-    *u = (struct cache_unit){r->dir_fd, r->path, r->length == IO_WHOLE ? 0 : r->offset, r->length,
-                             r->length == IO_WHOLE ? r->expected_size : r->length, CACHE_NO_INDEX, r->expected_mtime_ns};
-    return true;
-}
-
-static bool answer_from_ram(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id)
-{
-    pthread_mutex_lock(&c->lock);
-    struct blob *b = ram_find(&c->ram, hash);
-    bool is_same = b && cache_same_identity(&b->identity, id);
-    if (b && !is_same) {
-        ram_drop(&c->ram, hash);
-        cache_count(&c->changed, 1);
-    }
-    pthread_mutex_unlock(&c->lock);
-    if (is_same)
-        r->status = cache_answer(r, u, b->data, b->bytes, b->object_size, b->mtime_ns);
-    if (is_same && r->status == 0) {
-        cache_count(&c->ram_hits, 1);
-        cache_count(&c->ram_hit_bytes, r->got);
-    }
-    blob_drop(b);
-    return is_same;
-}
-
-/* All of a unit came from disk: into RAM with it, if there is room. */
-static void raise_to_ram(struct cache *c, const struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id)
-{
-    pthread_mutex_lock(&c->lock);
-    bool has_room = ram_has_room(&c->ram, u->size);
-    pthread_mutex_unlock(&c->lock);
-    struct blob *b = has_room && r->got == u->size ? blob_new(c->budget, u->size) : NULL;
-    if (!b)
-        return;
-    memcpy(b->data, r->buffer, b->bytes);
-    b->object_size = r->object_size;
-    b->mtime_ns = r->object_mtime_ns;
-    b->identity = *id;
-    pthread_mutex_lock(&c->lock);
-    ram_put(&c->ram, hash, b);
-    pthread_mutex_unlock(&c->lock);
-    blob_drop(b);
-}
-
-static void remove_entry(struct cache *c, const struct cache_unit *u, uint64_t hash)
-{
-    char name[DIR_NAME_BYTES];
-    dir_remove(&c->dir, c->dir.place_fd, dir_entry_name(hash, name));
-    if (c->present && u->index < c->source.count)
-        atomic_store_explicit(&c->present[u->index], 0, memory_order_relaxed);
-}
-
-static bool answer_from_disk(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash,
-                             const struct cache_identity *id, bool may_block)
-{
-    int sys_errno = 0;
-    enum entry_state s = cache_has_disk(c) ? entry_read(&c->dir, r, u, hash, id, may_block, &sys_errno) : ENTRY_NONE;
-    switch (s) {
-    case ENTRY_HIT:
-        cache_count(&c->disk_hits, 1);
-        cache_count(&c->disk_hit_bytes, r->got);
-        raise_to_ram(c, r, u, hash, id);
-        return true;
-    case ENTRY_OTHER:
-        cache_count(&c->changed, may_block);
-        break;
-    case ENTRY_DAMAGED:
-        cache_count(&c->damaged, 1);
-        atomic_store(&c->dir.must_recount, true);
-        remove_entry(c, u, hash);
-        break;
-    case ENTRY_FAILED:
-        cache_turn_off(c, sys_errno, "read from", false);
-        break;
-    default:
-        if (may_block && c->present && u->index < c->source.count)
-            atomic_store_explicit(&c->present[u->index], 0, memory_order_relaxed);
-    }
-    return false;
-}
-
-static bool answer(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
-                   bool may_block)
-{
-    return answer_from_ram(c, r, u, hash, id) || answer_from_disk(c, r, u, hash, id, may_block);
-}
-
-/* ---- misses ---- */
-
-static bool may_keep_on_disk(struct cache *c, const struct cache_unit *u, const struct cache_identity *id)
-{
-    return cache_has_disk(c) && !atomic_load_explicit(&c->is_write_off, memory_order_relaxed) && id->length && !id->is_young &&
-           entry_fits(&c->dir, u, id, u->size);
-}
-
-enum wait_answer { WAIT_OVER, WAIT_ANSWERED, WAIT_JOINED };
-
-/* The claim for a unit that is missing, or none if somebody else has it for long; unless their fetch ended meanwhile and r was answered, or it
- * is one of this process and r waits for it. */
-static enum wait_answer claim_or_wait(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
-                          struct claim *claim)
-{
-    for (int i = 0; i < OTHERS_TRIES; i++) {
-        int rc = claim_take(&c->dir, hash, claim);
-        if (rc < 0)
-            cache_turn_off(c, -rc, "write to", true);
-        if (rc != 0)
-            return rc > 0 && answer_from_disk(c, r, u, hash, id, true) ? WAIT_ANSWERED : WAIT_OVER; /* published just before? */
-        if (flight_join(c, hash, r))
-            return WAIT_JOINED;
-        clock_sleep_until_ns(clock_now_ns() + OTHERS_NAP_NS);
-        if (answer_from_disk(c, r, u, hash, id, true))
-            return WAIT_ANSWERED;
-        pthread_mutex_lock(&c->lock);
-        bool is_closing = c->is_closing;
-        pthread_mutex_unlock(&c->lock);
-        if (is_closing)
-            return WAIT_OVER;
-    }
-    return WAIT_OVER;
-}
-
-static void look_up(struct cache *c, struct io_request *r)
-{
-    struct cache_unit u;
-    struct cache_identity id;
-    struct claim claim = {-1};
-    if (!unit_of(c, r, &u)) {
-        flight_pass(c, r);
-        return;
-    }
-    uint64_t hash = cache_hash(c, &u);
-    if (flight_join(c, hash, r))
-        return;
-    if (cache_identify(c, &u, true, &id) != 0 || u.size > CACHE_UNIT_MOST) {
-        flight_pass(c, r);
-        return;
-    }
-    enum wait_answer a = answer(c, r, &u, hash, &id, true) ? WAIT_ANSWERED : WAIT_OVER;
-    if (a == WAIT_OVER && may_keep_on_disk(c, &u, &id))
-        a = claim_or_wait(c, r, &u, hash, &id, &claim);
-    if (a == WAIT_JOINED)
-        return;
-    if (a == WAIT_ANSWERED) {
-        claim_drop(&c->dir, hash, &claim);
-        cache_finish(c, r);
-        return;
-    }
-    if (id.is_young)
-        id.length = 0;
-    flight_for_request(c, r, &u, hash, &id, claim);
-}
-
 /* ---- threads ---- */
 
 /* Under lock. */
@@ -262,7 +99,7 @@ static void work(struct cache *c)
         struct io_request *r = c->asked;
         c->asked = r->next;
         pthread_mutex_unlock(&c->lock);
-        look_up(c, r);
+        cache_look_up(c, r);
         pthread_mutex_lock(&c->lock);
         return;
     }
@@ -374,12 +211,11 @@ static int cache_try_now(struct io *io, struct io_request *r)
     struct cache *c = (struct cache *)io;
     if (c->pid != getpid())
         return fail(r, FB_E_FORKED, "the reader belongs to the parent process");
-    struct cache_unit u;
-    struct cache_identity id;
     r->submitted_ns = clock_now_ns();
-    if (!unit_of(c, r, &u))
-        return c->inner->ops->try_now ? c->inner->ops->try_now(c->inner, r) : IO_BLOCKED;
-    if (cache_identify(c, &u, false, &id) != 0 || !answer(c, r, &u, cache_hash(c, &u), &id, false))
+    int rc = cache_look_now(c, r);
+    if (rc == LOOK_NOT_OURS && c->inner->ops->try_now)
+        return c->inner->ops->try_now(c->inner, r);
+    if (rc != 0)
         return IO_BLOCKED;
     r->done_ns = clock_now_ns();
     cache_count(&c->busy_ns, r->done_ns - r->submitted_ns);

@@ -3,8 +3,8 @@
  * What is kept as one is a *unit*: a sample's extent of an object. It is kept with the identity its source had when it was read (size and
  * mtime of a file, an ETag), and served only while the source still has that identity. The order of the samples is known, so nothing is
  * guessed: the RAM tier is filled and then left alone (in a shuffled epoch every sample is needed exactly once, so no choice beats another
- * and the hit rate is its share of the data); the disk tier is filled ahead of the reader with what is missing soonest, and lets go of what is
- * needed last, never of something needed sooner than what comes in for it (Cao, Felten, Karlin and Li, 1995).
+ * and the hit rate is its share of the data); the disk tier is filled ahead of the reader with what is missing soonest, and lets go of what
+ * is needed last, never of something needed sooner than what comes in for it (Cao, Felten, Karlin and Li, 1995).
  *
  * A cache is an io back-end like any other (model/io_ops.h); whatever goes wrong in it costs a read from the source, nothing else.
  */
@@ -55,8 +55,8 @@ struct cache_source {
     /* MAY. The identity the source has now. 0, IO_BLOCKED (only with may_block false), or a failure. Missing: files, by size and mtime. */
     int (*identify)(void *ctx, const struct cache_unit *u, bool may_block, struct cache_identity *out);
 
-    /* The future. at: the index at a position; CACHE_NO_INDEX: another rank's. position_of: the inverse, for any rank. is_known false: there is
-     * no order to follow (the caller gives it, or samples are drawn with replacement): nothing is filled ahead or pushed out. */
+    /* The future. at: the index at a position; CACHE_NO_INDEX: another rank's. position_of: the inverse, for any rank. is_known false:
+     * there is no order to follow (the caller gives it, or samples are drawn with replacement): nothing is filled ahead or pushed out. */
     bool is_known;
     uint64_t (*at)(void *ctx, const struct cache_reader *r, uint64_t epoch, uint64_t position);
     uint64_t (*any_at)(void *ctx, uint64_t epoch, uint64_t position);

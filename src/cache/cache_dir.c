@@ -244,8 +244,8 @@ static int open_place(struct cache_dir *d, const char *path, struct fb_error *e)
 
 int dir_open(struct cache_dir *d, const char *path, const char *name, uint64_t limit, struct fb_error *e)
 {
-    *d = (struct cache_dir){.fd = -1, .marker_fd = -1, .usage_fd = -1, .place_fd = -1, .used_fd = -1, .limit = limit ? limit : CACHE_NO_LIMIT,
-                            .name = strdup(name)};
+    *d = (struct cache_dir){.fd = -1, .marker_fd = -1, .usage_fd = -1, .place_fd = -1, .used_fd = -1,
+                            .limit = limit ? limit : CACHE_NO_LIMIT, .name = strdup(name)};
     pthread_mutex_init(&d->usage_lock, NULL);
     if (!d->name)
         return error_set(e, FB_E_NOMEM, "cache", "no memory");

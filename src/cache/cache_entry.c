@@ -4,8 +4,8 @@
  *
  * The head has a checksum of its own over all that precedes the data. Each chunk's checksum covers the key (name, path, extent), the
  * identity, the chunk's place and its bytes: an entry that was moved, cut, flipped or belongs to another version is refused. A reader knows
- * the key, the identity and the size beforehand, so it knows how long the head is and gets head and data in one call. Nothing is fsynced: what
- * a power failure tears is found by checksum and read again from the source.
+ * the key, the identity and the size beforehand, so it knows how long the head is and gets head and data in one call. Nothing is fsynced:
+ * what a power failure tears is found by checksum and read again from the source.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -189,7 +189,7 @@ static enum entry_state read_whole(struct reading *g, const struct cache_dir *d,
                                    struct head *h)
 {
     uint64_t bytes = g->unit->size;
-    struct iovec v[2] = {{g->head, g->head_bytes}, {r->buffer, bytes + (r->capacity > bytes)}}; /* one more shows an entry that is too long */
+    struct iovec v[2] = {{g->head, g->head_bytes}, {r->buffer, bytes + (r->capacity > bytes)}}; /* one more: is it too long? */
     ssize_t n = read_parts(g, v, 2, 0);
     if (n < 0 || (uint64_t)n < sizeof(struct head))
         return failed_read(g, n);

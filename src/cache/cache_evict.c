@@ -6,8 +6,9 @@
  *   3. entries of this run, the one needed last first, as long as it is needed later than what comes in.
  * What other running jobs use is not touched: two runs that share a cache keep what they have instead of taking turns.
  *
- * "Needed last" comes from the order: a walk backwards from the end of the next epoch, over samples that were used in this one already, then
- * back through the rest of this epoch. It starts over when the reader is a sixteenth of an epoch further, or a 64th if it found nothing.
+ * "Needed last" comes from the order: a walk backwards from the end of the next epoch, over samples that were used in this one already,
+ * then back through the rest of this epoch. It starts over when the reader is a sixteenth of an epoch further, or a 64th if it found
+ * nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -170,7 +171,8 @@ static void clear_strangers(struct clearing *g)
 
 /* ---- this run ---- */
 
-/* Is it time to start the walk over? What it passed because it was not there, or was still needed in this epoch, may have become the furthest. */
+/* Is it time to start the walk over? What it passed because it was not there, or was still needed in this epoch, may have become the
+ * furthest. */
 static bool is_walk_old(const struct cache *c, const struct cache_reader *r, uint64_t parts)
 {
     uint64_t part = c->source.count / parts;
@@ -186,7 +188,8 @@ static void start_walk(struct cache *c, const struct cache_reader *r)
     c->is_far_known = true;
 }
 
-/* The walk's next candidate: the index of an entry that is there and was not passed yet; CACHE_NO_INDEX: none is needed later than `step`. */
+/* The walk's next candidate: the index of an entry that is there and was not passed yet; CACHE_NO_INDEX: none is needed later than `step`.
+ * */
 static uint64_t next_from_far(struct cache *c, const struct cache_reader *r, uint64_t step)
 {
     const struct cache_source *s = &c->source;

@@ -1,5 +1,5 @@
-/* Filling the disk ahead of the reader: one thread that walks the order from where the reader is, to one whole epoch further, and fetches what
- * is missing, soonest first. It takes only what the reader leaves of the source: the more reads the reader itself has in flight, the
+/* Filling the disk ahead of the reader: one thread that walks the order from where the reader is, to one whole epoch further, and fetches
+ * what is missing, soonest first. It takes only what the reader leaves of the source: the more reads the reader itself has in flight, the
  * fewer are added. When the disk is full and everything in it is needed sooner than the next missing unit, it waits until the reader has
  * moved on.
  */

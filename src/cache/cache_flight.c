@@ -1,5 +1,5 @@
-/* Fetches from the source. One unit is fetched once at a time: whoever wants it meanwhile waits for the same bytes. A request that wants all
- * of its unit is read straight into its own buffer, one that wants a part (or a fetch ahead, which nobody waits for yet) into a blob.
+/* Fetches from the source. One unit is fetched once at a time: whoever wants it meanwhile waits for the same bytes. A request that wants
+ * all of its unit is read straight into its own buffer, one that wants a part (or a fetch ahead, which nobody waits for yet) into a blob.
  *
  * flight_done runs on the inner back-end's thread and must not block: it copies, answers, and leaves identity, RAM and disk to the cache's
  * own threads.
@@ -203,7 +203,8 @@ static void aim_at_blob(struct flight *f)
 {
     const struct cache_unit *u = &f->unit;
     f->r = (struct io_request){.dir_fd = u->dir_fd, .path = u->path, .offset = u->offset, .length = u->length, .expected_size = u->size,
-                               .buffer = f->blob->data, .capacity = f->blob->capacity, .done = flight_done, .owner = f, .error = &f->error, .expected_mtime_ns = u->mtime_ns, .must_match = u->mtime_ns != 0};
+                               .buffer = f->blob->data, .capacity = f->blob->capacity, .done = flight_done, .owner = f, .error = &f->error,
+                               .expected_mtime_ns = u->mtime_ns, .must_match = u->mtime_ns != 0};
 }
 
 /* Not once closing has begun: the inner back-end goes first, as soon as nobody is in here. */

@@ -1,8 +1,8 @@
 /* The identity of a file: size and mtime.
  *
- * Without blocking it is openat2 with RESOLVE_CACHED (Linux 5.12) and statx. What lies on a network or FUSE mount has to be asked for, so there
- * the answer is IO_BLOCKED: a worker never waits for a server. A file that changed less than two seconds ago may change again within the
- * same tick of a coarse clock (NFS, ext3): it is young.
+ * Without blocking it is openat2 with RESOLVE_CACHED (Linux 5.12) and statx. What lies on a network or FUSE mount has to be asked for, so
+ * there the answer is IO_BLOCKED: a worker never waits for a server. A file that changed less than two seconds ago may change again within
+ * the same tick of a coarse clock (NFS, ext3): it is young.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* What the files of the cache share. Data flow: cache.c takes requests and answers hits; cache_flight.c fetches what is missing;
+/* What the files of the cache share. Data flow: cache.c takes requests; cache_look.c answers hits; cache_flight.c fetches what is missing;
  * cache_store.c keeps what came; cache_fill.c runs ahead; cache_ram.c, cache_entry.c, cache_claim.c, cache_dir.c and cache_evict.c are the
  * tiers.
  *
@@ -144,16 +144,24 @@ void cache_turn_off(struct cache *c, int sys_errno, const char *doing, bool is_w
 /* Ends a request: the result is in r. */
 void cache_finish(struct cache *c, struct io_request *r);
 /* Fills r from a unit's bytes: 0 or IO_GREW. */
-int cache_answer(struct io_request *r, const struct cache_unit *u, const uint8_t *data, uint64_t bytes, uint64_t object_size, int64_t mtime_ns);
+int cache_answer(struct io_request *r, const struct cache_unit *u, const uint8_t *data, uint64_t bytes, uint64_t object_size,
+                 int64_t mtime_ns);
 /* Under lock: another thread, if there is work for it. */
 void cache_call_thread(struct cache *c);
+
+/* ---- cache_look.c ---- */
+enum { LOOK_NOT_OURS = 3 };
+/* Answers a request or fetches for it. May block; takes the request. */
+void cache_look_up(struct cache *c, struct io_request *r);
+/* 0: r is filled (r->status). IO_BLOCKED. LOOK_NOT_OURS: a piece of an open file, which is not cached. */
+int cache_look_now(struct cache *c, struct io_request *r);
 
 /* ---- cache_flight.c ---- */
 /* Fetches what a request wants; the request may join a fetch under way. Takes the claim. */
 void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
                         struct claim claim);
-/* Fetches a unit ahead of the reader: unit, hash, identity, claim, reserved and need_... of `wanted`. False: not now (under way already, or no
- * memory); claim and room are then still the caller's. */
+/* Fetches a unit ahead of the reader: unit, hash, identity, claim, reserved and need_... of `wanted`. False: not now (under way already, or
+ * no memory); claim and room are then still the caller's. */
 bool flight_ahead(struct cache *c, const struct flight *wanted);
 /* Passes a request through, nothing kept. */
 void flight_pass(struct cache *c, struct io_request *r);
@@ -210,8 +218,8 @@ void dir_walk(int place_fd, bool (*each)(void *ctx, int place_fd, const char *na
 uint64_t dir_remove(struct cache_dir *d, int place_fd, const char *name);
 
 /* ---- cache_evict.c ---- */
-/* Room for `bytes`, counted from now on, for a unit that is needed at that position of that epoch; pushes out what is needed later, if it must.
- * 0, ENOSPC: nothing may go; or another errno. */
+/* Room for `bytes`, counted from now on, for a unit that is needed at that position of that epoch; pushes out what is needed later, if it
+ * must. 0, ENOSPC: nothing may go; or another errno. */
 int evict_and_reserve(struct cache *c, uint64_t bytes, uint64_t epoch, uint64_t position);
 /* The same for a unit that was just asked for: it is needed next in the next epoch. */
 int evict_and_reserve_again(struct cache *c, uint64_t bytes, uint64_t index);

@@ -1,5 +1,5 @@
-/* The RAM tier: a table from unit to bytes that only grows. When it is full it stays as it is: in an epoch that takes every sample once, any
- * choice is as good as any other, and exchanging would only cost. An entry leaves when its source has changed. */
+/* The RAM tier: a table from unit to bytes that only grows. When it is full it stays as it is: in an epoch that takes every sample once,
+ * any choice is as good as any other, and exchanging would only cost. An entry leaves when its source has changed. */
 #include <stdlib.h>
 
 #include "cache/cache_own.h"

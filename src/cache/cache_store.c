@@ -1,5 +1,5 @@
-/* Keeping what came: into RAM while there is room, and to disk if this process holds the claim. The identity is asked for once more, so that
- * what is kept under it was read entirely while the source had it. */
+/* Keeping what came: into RAM while there is room, and to disk if this process holds the claim. The identity is asked for once more, so
+ * that what is kept under it was read entirely while the source had it. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -49,7 +49,7 @@ static int write_entry(struct cache *c, struct flight *f)
         claim_drop(&c->dir, f->hash, &f->claim);
         return why;
     }
-    dir_remove(&c->dir, c->dir.place_fd, dir_entry_name(f->hash, name)); /* an older version: its bytes are given back by whoever unlinks it */
+    dir_remove(&c->dir, c->dir.place_fd, dir_entry_name(f->hash, name)); /* an older version: who unlinks it gives back its bytes */
     why = claim_publish(&c->dir, f->hash, &f->claim);
     if (why)
         return why;

@@ -21,13 +21,16 @@ static const char *const to_names[] = {"any", "ram", "ssd", NULL};
 
 #define AT(field) offsetof(struct stage_options, field)
 static const struct option options[] = {
-    {"classes", OPTION_STRING, AT(classes), .metavar = "N|NAMES|FILE", .help = "so many classes, or these (a,b,c), or those in a file, one per line"},
-    {"class-seed", OPTION_INT, AT(class_seed), 0, 9e18, .metavar = "S", .help = "draws the classes and samples, as Loader(class_seed=) (default 0)"},
+    {"classes", OPTION_STRING, AT(classes), .metavar = "N|NAMES|FILE",
+     .help = "so many classes, or these (a,b,c), or those in a file, one per line"},
+    {"class-seed", OPTION_INT, AT(class_seed), 0, 9e18, .metavar = "S",
+     .help = "draws the classes and samples, as Loader(class_seed=) (default 0)"},
     {"per-class", OPTION_INT, AT(per_class), 1, 9e18, .metavar = "M", .help = "at most so many samples of each class"},
     {"fraction", OPTION_DOUBLE, AT(fraction), 1e-9, 1, .metavar = "F", .help = "a share of the samples, as Loader(fraction=)"},
     {"keys", OPTION_STRING, AT(keys), .metavar = "FILE", .help = "these samples: paths relative to SRC, one per line"},
     {"to", OPTION_CHOICE, AT(to), .choices = to_names, .metavar = "ram|ssd", .help = "refuse unless DST lies there"},
-    {"resume", OPTION_FLAG, AT(resume), .help = "go on with an earlier run, or bring it up to date: only what is missing or changed is copied"},
+    {"resume", OPTION_FLAG, AT(resume),
+     .help = "go on with an earlier run, or bring it up to date: only what is missing or changed is copied"},
     {"verify", OPTION_FLAG, AT(verify), .help = "read the copy again and compare checksums; what differs is removed"},
     {"dry-run", OPTION_FLAG, AT(dry_run), .help = "say what would be done and whether it fits, and do nothing"},
     {"threads", OPTION_INT, AT(threads), 1, 64, .metavar = "N", .help = "threads that write (default 4)"},
@@ -158,7 +161,8 @@ static void print_json(const struct stage_request *q, const struct stage_result 
                 r->seconds > 0 ? (double)r->copied_bytes / r->seconds : 0.0);
     for (int i = 0; i < r->parts; i++) {
         const struct stage_part *p = &r->part[i];
-        text_printf(&t, "%s{\"name\":\"%s\",\"files\":%llu,\"bytes\":%llu,\"samples\":%llu,\"classes\":%d,\"lost_classes\":%d", i ? "," : "",
+        text_printf(&t, "%s{\"name\":\"%s\",\"files\":%llu,\"bytes\":%llu,\"samples\":%llu,\"classes\":%d,\"lost_classes\":%d",
+                    i ? "," : "",
                     p->name, (unsigned long long)p->files, (unsigned long long)p->bytes, (unsigned long long)p->samples, p->classes,
                     p->lost_classes);
         text_printf(&t, ",\"fingerprint\":");
@@ -261,7 +265,8 @@ static int run(int argc, char **argv, uint64_t started_ns)
     int rc = cli_parse(&verb_stage, argc, argv, &c, place, 2);
     if (rc < 0)
         return -1 - rc;
-    struct stage_request q = {.source = place[0], .target = place[1], .class_seed = (uint64_t)c.class_seed, .per_class = (uint64_t)c.per_class,
+    struct stage_request q = {.source = place[0], .target = place[1], .class_seed = (uint64_t)c.class_seed,
+                              .per_class = (uint64_t)c.per_class,
                               .fraction = c.fraction, .keys = c.keys, .to = (enum stage_to)c.to, .resumes = c.resume, .verifies = c.verify,
                               .is_dry = c.dry_run, .threads = (int)c.threads, .io = c.io};
     char *classes;
@@ -276,14 +281,14 @@ static int run(int argc, char **argv, uint64_t started_ns)
 
 const struct verb verb_stage = {
     .name = "stage",
-    .usage = "SRC DST [--classes N|NAMES|FILE --class-seed S --per-class M | --fraction F | --keys FILE] [--to ram|ssd] [--resume] [--verify]",
+    .usage = "SRC DST [--classes N|NAMES|FILE --class-seed S --per-class M | --fraction F | --keys FILE] [--to ram|ssd] [--resume]\n"
+             "                            [--verify] [--dry-run]",
     .summary = "copy a data set, or a part of it, to where it can be read fast",
     .examples =
-        "  fullbore stage /mnt/nfs/imagenet /nvme/in100 --classes 100 --class-seed 42   train/ and val/, the samples that Loader(classes=100,\n"
-        "                                                                              class_seed=42) takes\n"
-        "  fullbore stage s3://bucket/photos /nvme/photos --resume --verify            go on after an interruption, then read the copy again\n"
-        "  fullbore stage /data/train.h5 /dev/shm/run1 --to ram                        a single file into memory, if there is enough of it\n"
-        "  fullbore stage photos/ /nvme/photos --dry-run                               what would it take, and does it fit?\n",
+        "  fullbore stage /mnt/imagenet /nvme/in100 --classes 100 --class-seed 42   train/ and val/, what Loader(classes=100, ...) takes\n"
+        "  fullbore stage s3://bucket/photos /nvme/photos --resume --verify         go on after an interruption, then check the copy\n"
+        "  fullbore stage /data/train.h5 /dev/shm/run1 --to ram                     a single file into memory, if there is enough\n"
+        "  fullbore stage photos/ /nvme/photos --dry-run                            what would it take, and does it fit?\n",
     .options = options,
     .run = run,
 };

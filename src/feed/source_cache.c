@@ -1,5 +1,5 @@
-/* What cache/ is told about the source: which unit a request belongs to (the sample's extent), which identity it has (files are asked for it;
- * an object of a store has its version in the catalog, and the store refuses others), and the order of this and the next epoch. */
+/* What cache/ is told about the source: which unit a request belongs to (the sample's extent), which identity it has (files are asked for
+ * it; an object of a store has its version in the catalog, and the store refuses others), and the order of this and the next epoch. */
 #include "feed/source_cache.h"
 
 #include <limits.h>
@@ -137,7 +137,8 @@ static int check_wanted(struct feed *f, const fb_options *o, struct fb_error *e)
         return FB_E_USAGE;
     }
     if (f->arrays && (o->cache_dir || o->cache_ram)) {
-        error_set(e, FB_E_UNSUPPORTED, "cache", "cache_dir= and cache_ram= are not built yet for arrays and sound: they are read from open files");
+        error_set(e, FB_E_UNSUPPORTED, "cache", 
+                  "cache_dir= and cache_ram= are not built yet for arrays and sound: they are read from open files");
         error_remedy(e, "copy the files to a fast disk or to memory with 'fullbore stage'");
         return FB_E_UNSUPPORTED;
     }
@@ -164,7 +165,8 @@ int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struc
         .log = &f->log,
         .depth = depth,
         .source = {.ctx = x, .name = f->dataset.root, .count = f->subset.count, .unit_of = unit_of, .unit_at = unit_at,
-                   .identify = is_store(f) ? identify_in_store : NULL, .is_known = !f->takes_order && !f->weights, .at = at, .any_at = any_at,
+                   .identify = is_store(f) ? identify_in_store : NULL, .is_known = !f->takes_order && !f->weights, .at = at,
+                   .any_at = any_at,
                    .position_of = position_of},
     };
     f->io = NULL; /* taken over, whatever comes of it */

@@ -68,8 +68,8 @@ struct stage_result {
     double seconds;              /* of copying; not of looking */
 };
 
-/* FB_E_USAGE: the target holds something else, or the options do not go together; FB_E_BUDGET: it does not fit (fits_share says what would);
- * FB_E_IO: the target fails; FB_E_INTERRUPTED. What could not be copied otherwise is counted. `out` must be freed in any case. */
+/* FB_E_USAGE: the target holds something else, or the options do not go together; FB_E_BUDGET: it does not fit (fits_share says what
+ * would); FB_E_IO: the target fails; FB_E_INTERRUPTED. What could not be copied otherwise is counted. `out` must be freed in any case. */
 int stage_run(const struct stage_request *q, struct stage_result *out, struct fb_error *e);
 void stage_free(struct stage_result *r);
 

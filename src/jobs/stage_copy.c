@@ -1,8 +1,8 @@
-/* Moving the bytes: this thread asks io for pieces, many in flight; io's completions go to writers, who put them in place. Memory and pieces in
- * flight are bounded, so a slow target holds the reading back and a slow source leaves the writers idle.
+/* Moving the bytes: this thread asks io for pieces, many in flight; io's completions go to writers, who put them in place. Memory and
+ * pieces in flight are bounded, so a slow target holds the reading back and a slow source leaves the writers idle.
  *
- * Safety: everything in struct copier is under its lock but the pieces, each of which belongs to one thread at a time: asker, io, writer. A large
- * file belongs to the pieces under way; whoever finishes the last one finishes the file.
+ * Safety: everything in struct copier is under its lock but the pieces, each of which belongs to one thread at a time: asker, io, writer. A
+ * large file belongs to the pieces under way; whoever finishes the last one finishes the file.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -296,7 +296,8 @@ static void halt(struct copier *c)
 static bool ask_again(struct copier *c, struct piece *p)
 {
     uint64_t size = p->r.object_size;
-    uint8_t *more = size <= STAGE_PIECE * 16 && ++p->grows <= GROWS_MOST ? aligned_alloc(64, (size + 2 * IO_TAIL + 63) & ~UINT64_C(63)) : NULL;
+    bool may_grow = size <= STAGE_PIECE * 16 && ++p->grows <= GROWS_MOST;
+    uint8_t *more = may_grow ? aligned_alloc(64, (size + 2 * IO_TAIL + 63) & ~UINT64_C(63)) : NULL;
     if (!more) {
         error_set(&p->error, FB_E_DATA, "stage", "it grows while it is copied");
         p->r.status = FB_E_DATA;
@@ -340,8 +341,8 @@ static void show_progress(struct copier *c)
     j->q->progress(j->q->ctx, &p);
 }
 
-static int ask(struct copier *c, struct stage_item *item, struct large *large, uint64_t number, uint64_t offset, uint64_t length, uint64_t size,
-               struct fb_error *e)
+static int ask(struct copier *c, struct stage_item *item, struct large *large, uint64_t number, uint64_t offset, uint64_t length,
+               uint64_t size, struct fb_error *e)
 {
     const struct stage_list *l = &c->job->list;
     FB_TRY(wait_for_room(c, size, e));

@@ -1,5 +1,5 @@
-/* Where the source and the target lie, and whether it fits. A target in memory must leave a quarter of what the machine (or the control group)
- * has free, since the training program wants some, too; a disk 1 % of its size. */
+/* Where the source and the target lie, and whether it fits. A target in memory must leave a quarter of what the machine (or the control
+ * group) has free, since the training program wants some, too; a disk 1 % of its size. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

@@ -134,7 +134,8 @@ static int add_chosen(struct stage_list *l, const struct stage_request *q, struc
                                .per_class = q->per_class, .fraction = q->fraction};
     struct subset s = {0};
     int rc = subset_choose(&s, c, &r, e);
-    uint8_t *is_met = s.class_new ? NULL : calloc((size_t)catalog_class_count(c) + 1, 1); /* chosen classes are numbered anew by a loader, too */
+    /* chosen classes are numbered anew by a loader of the source, too */
+    uint8_t *is_met = s.class_new ? NULL : calloc((size_t)catalog_class_count(c) + 1, 1);
     for (uint64_t i = 0; rc == 0 && i < s.count; i++)
         rc = add_sample(l, p->name, s.sample ? s.sample[i] : i, is_met, e);
     p->samples = s.count;
@@ -266,8 +267,8 @@ static int add_file(struct stage_list *l, const char *path, const struct stage_r
     return rc;
 }
 
-static int list_files(struct stage_list *l, const char *const *path, uint32_t count, const struct stage_request *q, struct stage_result *out,
-                      struct fb_error *e)
+static int list_files(struct stage_list *l, const char *const *path, uint32_t count, const struct stage_request *q,
+                      struct stage_result *out, struct fb_error *e)
 {
     new_part(out, "");
     int rc = 0;

@@ -1,9 +1,9 @@
 /* What a target holds and where it came from: .fullbore-stage in it.
  *
- *     "FBSTAGE1", 8 bytes: checksum of the source's name | one record per file: checksum of its name, its size, its time, checksum of its bytes
+ *     "FBSTAGE1", checksum of the source's name | one record per file: checksum of its name, its size, its time, checksum of its bytes
  *
- * Records are appended after their files have their names, a few at once, so files without a record are copied again. The later of two records
- * counts. Where a source changed its size or time, the record does not fit any more and the file is copied again.
+ * Records are appended after their files have their names, a few at once, so files without a record are copied again. The later of two
+ * records counts. Where a source changed its size or time, the record does not fit any more and the file is copied again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -186,7 +186,8 @@ static int flush(struct stage_log *l, struct fb_error *e)
         return 0;
     off_t end = lseek(l->fd, 0, SEEK_END);
     uint64_t torn = end < 0 ? 0 : ((uint64_t)end - sizeof(struct log_head)) % sizeof(struct log_record);
-    int rc = end < 0 ? failed(e, "write into the target") : write_all_at(l->fd, l->waiting.data, l->waiting.length, (uint64_t)end - torn, e);
+    int rc = end < 0 ? failed(e, "write into the target")
+                     : write_all_at(l->fd, l->waiting.data, l->waiting.length, (uint64_t)end - torn, e);
     l->waiting.length = 0;
     return rc;
 }

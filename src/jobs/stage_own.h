@@ -98,7 +98,8 @@ struct stage_large {
     uint8_t *is_done;
     bool has_failed;
 };
-int stage_large_open(struct stage_large *g, int target_fd, const char *name, uint64_t size, int64_t mtime_ns, bool resumes, struct fb_error *e);
+int stage_large_open(struct stage_large *g, int target_fd, const char *name, uint64_t size, int64_t mtime_ns, bool resumes,
+                     struct fb_error *e);
 int stage_large_write(struct stage_large *g, uint64_t piece, const void *bytes, uint64_t n, struct fb_error *e);
 /* All pieces are there: checks it as a whole and gives it its name. */
 int stage_large_finish(struct stage_large *g, uint64_t size, int64_t mtime_ns, uint64_t *checksum, struct fb_error *e);

@@ -1,5 +1,5 @@
-/* Reading the copy again, from the device where that can be asked for, and comparing with the checksums of what came from the source. A file
- * that differs is removed: the next --resume copies it anew. */
+/* Reading the copy again, from the device where that can be asked for, and comparing with the checksums of what came from the source. A
+ * file that differs is removed: the next --resume copies it anew. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

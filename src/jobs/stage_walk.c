@@ -1,5 +1,5 @@
-/* Every regular file below a folder. Links are followed; a folder that is one of its own ancestors is left out. Hidden files are taken: the copy
- * is to be complete. */
+/* Every regular file below a folder. Links are followed; a folder that is one of its own ancestors is left out. Hidden files are taken: the
+ * copy is to be complete. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Putting bytes in place. A file is written under a temporary name in its own folder and renamed when it is whole. What lies under its name
  * there is an older copy (the log says that the folder is ours) and is replaced. Names become paths only through base/beneath.
  *
- * A large file is written piece by piece into NAME.fullbore-part; which pieces are there is in NAME.fullbore-marks, a byte each after the size
- * and time they belong to, so that a second run reads only the rest.
+ * A large file is written piece by piece into NAME.fullbore-part; which pieces are there is in NAME.fullbore-marks, a byte each after the
+ * size and time they belong to, so that a second run reads only the rest.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -146,7 +146,8 @@ static int open_parts(struct stage_large *g, const struct marks_head *h, bool re
     return write_all_at(g->marks_fd, g->is_done, g->pieces, sizeof(*h), e);
 }
 
-int stage_large_open(struct stage_large *g, int target_fd, const char *name, uint64_t size, int64_t mtime_ns, bool resumes, struct fb_error *e)
+int stage_large_open(struct stage_large *g, int target_fd, const char *name, uint64_t size, int64_t mtime_ns, bool resumes,
+                     struct fb_error *e)
 {
     const char *last;
     struct marks_head h = {size, mtime_ns};

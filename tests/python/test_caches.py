@@ -153,7 +153,8 @@ def test_a_folder_of_other_things_is_refused(old_photos: Path, tmp_path: Path) -
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k,nr_inodes=30,mode=0700", "none", str(disk)], capture_output=True).returncode:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=100k,nr_inodes=30,mode=0700", "none", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting a small tmpfs needs root")
     yield disk
     subprocess.run(["umount", "-l", str(disk)], check=True)
