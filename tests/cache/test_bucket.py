@@ -1,0 +1,83 @@
+"""Buckets through a cache, and staged: against the server of the S3 tests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "s3"))
+Image = pytest.importorskip("PIL.Image")
+from s3_client import COMMAND  # noqa: E402
+from s3_fixtures import env, server  # noqa: E402, F401
+from server import Server  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    for c in range(4):
+        for i in range(10):
+            path = folder / f"class {c}+" / f"photo={i}.jpg"
+            path.parent.mkdir(exist_ok=True)
+            Image.new("RGB", (40 + i, 30 + c), (20 * i, 60 * c, 5)).save(path)
+    return folder
+
+
+def upload(server: Server, folder: Path) -> None:  # noqa: F811
+    for p in folder.rglob("*.jpg"):
+        server.put("bucket", "data/" + p.relative_to(folder).as_posix(), p.read_bytes())
+
+
+def run(env: dict[str, str], *arguments: object, code: int = 0) -> dict:  # noqa: F811
+    done = subprocess.run([COMMAND, *map(str, arguments), "--json"], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, (done.returncode, done.stderr)
+    return json.loads(done.stdout) if done.stdout else {}
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*.jpg")}
+
+
+def test_a_staged_bucket_is_the_folder(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    upload(server, photos)
+    told = run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--verify")
+    assert told["complete"] and told["source_device"] == "s3" and contents(tmp_path / "copy") == contents(photos)
+    part = run(env, "stage", "s3://bucket/data", tmp_path / "part", "--classes", "2", "--class-seed", "7", "--per-class", "3")
+    same = run(env, "stage", photos, tmp_path / "same", "--classes", "2", "--class-seed", "7", "--per-class", "3")
+    assert part["parts"][0]["fingerprint"] == same["parts"][0]["fingerprint"]
+    assert contents(tmp_path / "part") == contents(tmp_path / "same") and len(contents(tmp_path / "part")) == 6
+
+
+def test_a_cached_bucket_is_read_once(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    upload(server, photos)
+    bench = ["bench", "s3://bucket/data", "--transform", "eval224", "--cache-dir", tmp_path / "kept"]
+    first = run(env, *bench, "--epochs", "2")
+    plain = run(env, "bench", photos, "--transform", "eval224", "--epochs", "2")
+    assert first["checksum"] == plain["checksum"]
+    assert len([p for p in (tmp_path / "kept").rglob("*") if len(p.name) == 16 and p.is_file()]) == 40
+    before = len(server.log)
+    again = run(env, *bench, "--epochs", "2")
+    assert again["checksum"] == plain["checksum"]
+    gets = [r for r in server.log[before:] if "photo" in str(r)]
+    assert not gets, gets[:3]
+
+
+def test_a_replaced_object_is_not_served(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    upload(server, photos)
+    bench = ["bench", "s3://bucket/data", "--transform", "eval224", "--cache-dir", tmp_path / "kept"]
+    run(env, *bench)
+    Image.new("RGB", (77, 66), (1, 2, 3)).save(tmp_path / "new.jpg")
+    server.put("bucket", "data/class 1+/photo=3.jpg", (tmp_path / "new.jpg").read_bytes())
+    (tmp_path / "changed").mkdir()
+    for p in photos.rglob("*.jpg"):
+        to = tmp_path / "changed" / p.relative_to(photos)
+        to.parent.mkdir(exist_ok=True)
+        is_replaced = p.relative_to(photos).as_posix() == "class 1+/photo=3.jpg"
+        to.write_bytes((tmp_path / "new.jpg" if is_replaced else p).read_bytes())
+    fresh = dict(env, XDG_CACHE_HOME=str(tmp_path / "another"))  # listed anew
+    assert run(fresh, *bench)["checksum"] == run(env, "bench", tmp_path / "changed", "--transform", "eval224")["checksum"]
