@@ -1,4 +1,4 @@
-"""Small photographs made with Pillow, and an environment that nobody else's settings reach."""
+"""Small photographs, and an environment that nobody else's settings reach."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+from made_photos import make_photos
 
 RANK_VARIABLES = (
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
@@ -26,21 +25,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in RANK_VARIABLES:
             patch.delenv(name, raising=False)
         yield
-
-
-def photo(seed: int, height: int, width: int) -> Image.Image:
-    """Something with edges and gradients: a coarse random picture, enlarged."""
-    coarse = np.random.default_rng(seed).integers(0, 256, (max(2, height // 12), max(2, width // 12), 3), dtype=np.uint8)
-    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
-
-
-def make_photos(folder: Path, count: int, classes: tuple[str, ...] = ("cat", "dog"), suffix: str = ".jpg", side: int = 80) -> Path:
-    """`count` files of different sizes, spread over the classes: cat/000.jpg, dog/001.jpg, cat/002.jpg ..."""
-    for i in range(count):
-        path = folder / classes[i % len(classes)] / f"{i:03}{suffix}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        photo(i, side * 3 // 4 + i % 7, side + i % 5).save(path)
-    return folder
 
 
 @pytest.fixture(scope="session")

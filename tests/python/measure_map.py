@@ -13,7 +13,7 @@ from typing import Any
 
 import fullbore as fb
 
-from conftest import make_photos
+from made_photos import make_photos
 
 
 def cpu_us(folder: Path, count: int, steps: list[Any]) -> tuple[float, dict[str, Any]]:

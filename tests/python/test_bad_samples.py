@@ -8,7 +8,7 @@ from typing import Any
 
 import fullbore as fb
 import pytest
-from conftest import make_photos
+from made_photos import make_photos
 
 
 def open_loader(source: Path, **arguments: Any) -> fb.Loader:

@@ -343,7 +343,7 @@ def test_releasing_gives_the_devices_memory_back(photos: Path) -> None:
 def test_the_page_is_followed_to_the_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import re
 
-    from conftest import make_photos
+    from made_photos import make_photos
 
     pytest.importorskip("torch")
     make_photos(tmp_path / "photos", 12)

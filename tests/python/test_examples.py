@@ -11,7 +11,7 @@ from pathlib import Path
 
 import fullbore
 import pytest
-from conftest import make_photos, photo
+from made_photos import make_photos, photo
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(fullbore.__file__).parent

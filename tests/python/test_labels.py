@@ -14,7 +14,7 @@ from PIL import Image
 
 import fullbore as fb
 
-from conftest import make_photos
+from made_photos import make_photos
 
 NUMPY: dict[str, Any] = {"framework": "numpy", "layout": "NHWC", "transforms": [fb.Resize((8, 8))]}
 

@@ -15,7 +15,7 @@ from typing import Any
 import fullbore as fb
 import numpy as np
 import pytest
-from conftest import make_photos
+from made_photos import make_photos
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = os.environ.get("FULLBORE_COMMAND", str(ROOT / ".venv/bin/fullbore"))

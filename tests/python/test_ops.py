@@ -10,7 +10,7 @@ from typing import Any
 import fullbore as fb
 import numpy as np
 import pytest
-from conftest import photo
+from made_photos import photo
 from fullbore import ops
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import make_photos
+from made_photos import make_photos
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -8,7 +8,7 @@ from typing import Any
 import fullbore as fb
 import numpy as np
 import pytest
-from conftest import photo
+from made_photos import photo
 from PIL import Image, ImageOps
 
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}

@@ -18,7 +18,7 @@ from typing import Any
 import fullbore as fb
 import numpy as np
 import pytest
-from conftest import make_photos
+from made_photos import make_photos
 
 SLOW = {"FULLBORE_IO": "slow:latency_us=2000000"}
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

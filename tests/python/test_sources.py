@@ -10,7 +10,7 @@ from typing import Any
 import fullbore as fb
 import numpy as np
 import pytest
-from conftest import make_photos, photo
+from made_photos import make_photos, photo
 
 
 def open_loader(source: Any, **arguments: Any) -> fb.Loader:
