@@ -7,10 +7,11 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "feed/ready.h"
 #include "feed/watchdog.h"
 #include "host/host.h"
 
-enum { MAX_WORKERS = 1024, MOST_AT_ONCE = 16, WORTH_A_LOCK_NS = 100000 };
+enum { MAX_WORKERS = 1024 };
 
 struct crew {
     pthread_mutex_t lock;
@@ -48,78 +49,6 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, forget_in_child);
 }
 
-/* ---- taking loads ---- */
-
-static uint32_t how_many(const struct crew *c, struct feed *f)
-{
-    uint64_t service_ns = atomic_load_explicit(&f->service_ns, memory_order_relaxed);
-    uint64_t most = service_ns ? WORTH_A_LOCK_NS / service_ns : 1;
-    most = most < 1 ? 1 : most > MOST_AT_ONCE ? MOST_AT_ONCE : most;
-    uint32_t fair = f->ready / (uint32_t)c->threads + 1;
-    return most < fair ? (uint32_t)most : fair;
-}
-
-static bool can_serve(const struct feed *f)
-{
-    return f->ready && !f->is_leaving;
-}
-
-static struct feed *choose_feed(struct crew *c)
-{
-    for (struct feed *f = c->feeds; f; f = f->next_feed)
-        if (can_serve(f) && atomic_load_explicit(&f->is_starving, memory_order_relaxed))
-            return f;
-    struct feed *start = c->turn ? c->turn : c->feeds;
-    for (struct feed *f = start; f; f = f->next_feed)
-        if (can_serve(f))
-            return f;
-    for (struct feed *f = c->feeds; f != start; f = f->next_feed)
-        if (can_serve(f))
-            return f;
-    return NULL;
-}
-
-/* The oldest slot is served first, whatever order its loads became ready in: a late read must not queue up behind batches wanted later. */
-static struct load *take(struct crew *c, struct feed *f)
-{
-    struct slot *s = f->ready_slots;
-    uint32_t n = how_many(c, f), taken = 1;
-    struct load *first = s->ready_first, *last = first;
-    for (; taken < n && last->next; taken++)
-        last = last->next;
-    s->ready_first = last->next;
-    if (!s->ready_first)
-        f->ready_slots = s->ready_next;
-    last->next = NULL;
-    f->ready -= taken;
-    f->active++;
-    c->turn = f->next_feed;
-    return first;
-}
-
-static void list_slot(struct feed *f, struct slot *s)
-{
-    struct slot **p = &f->ready_slots;
-    while (*p && (*p)->sequence < s->sequence)
-        p = &(*p)->ready_next;
-    s->ready_next = *p;
-    *p = s;
-}
-
-static void append_ready(struct feed *f, struct load *l)
-{
-    struct slot *s = l->slot;
-    l->next = NULL;
-    if (s->ready_first) {
-        ((struct load *)s->ready_last)->next = l;
-    } else {
-        s->ready_first = l;
-        list_slot(f, s);
-    }
-    s->ready_last = l;
-    f->ready++;
-}
-
 static void wake_workers(struct crew *c, int count)
 {
     if (count >= c->idle)
@@ -138,10 +67,10 @@ void crew_push(struct feed *f, struct load *first)
     pthread_mutex_lock(&c->lock);
     for (struct load *l = first; l;) {
         struct load *next = l->next;
-        append_ready(f, l);
+        ready_append(f, l);
         l = next;
     }
-    wake_workers(c, count / (int)how_many(c, f) + 1);
+    wake_workers(c, count / (int)ready_portion(f, c->threads) + 1);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -197,12 +126,14 @@ static void *worker_main(void *arg)
     struct crew *c = the_crew;
     pthread_mutex_lock(&c->lock);
     while (!c->is_stopping && w->index < (uint32_t)c->threads) {
-        struct feed *f = choose_feed(c);
+        struct feed *f = ready_choose(c->feeds, c->turn);
         if (!f) {
             wait_for_work(c, w);
             continue;
         }
-        struct load *chain = take(c, f);
+        struct load *chain = ready_take(f, ready_portion(f, c->threads));
+        f->active++;
+        c->turn = f->next_feed;
         pthread_mutex_unlock(&c->lock);
         run_chain(c, w, f, chain);
         pthread_mutex_lock(&c->lock);
@@ -394,20 +325,6 @@ static void unlink_feed(struct crew *c, struct feed *f)
     c->turn = NULL;
 }
 
-/* All that waits for a worker, as one chain. */
-static struct load *take_all(struct feed *f)
-{
-    struct load *all = NULL;
-    for (struct slot *s = f->ready_slots; s; s = s->ready_next) {
-        ((struct load *)s->ready_last)->next = all;
-        all = s->ready_first;
-        s->ready_first = NULL;
-    }
-    f->ready_slots = NULL;
-    f->ready = 0;
-    return all;
-}
-
 bool crew_quiet(struct feed *f, uint64_t timeout_ns)
 {
     struct crew *c = the_crew;
@@ -429,7 +346,7 @@ struct load *crew_leave(struct feed *f)
     unlink_feed(c, f);
     while (f->is_watched) /* the helper looks at it for a moment */
         pthread_cond_wait(&c->quiet, &c->lock);
-    struct load *ready = take_all(f);
+    struct load *ready = ready_take_all(f);
     bool is_last = !c->feeds;
     pthread_mutex_unlock(&c->lock);
     if (is_last)
