@@ -36,19 +36,30 @@ static void never_records(struct device_ops *ops)
 static void sabotage_of_the_wait_for_a_late_copy_is_caught(void **state)
 {
     (void)state;
-    struct fb_error e = {0};
-    assert_int_equal(copy_by_hand(never_waits, &e), FB_E_DATA);
-    assert_non_null(strstr(e.cause, "main memory"));
-    struct fb_error again = {0};
-    assert_int_equal(copy_by_hand(never_records, &again), FB_E_DATA);
+    void (*const broken[])(struct device_ops *) = {never_waits, never_records};
+    for (int k = 0; k < 2; k++) {
+        struct fb_error e;
+        int rc = 0;
+        for (int i = 0; i < 50 && rc == 0; i++) {
+            e = (struct fb_error){0};
+            rc = copy_by_hand(broken[k], &e);
+        }
+        assert_int_equal(rc, FB_E_DATA);
+        assert_non_null(strstr(e.cause, "main memory"));
+    }
 }
 
 static void sabotage_of_the_wait_for_a_late_kernel_is_caught(void **state)
 {
     (void)state;
-    struct fb_error e = {0};
+    struct fb_error e;
     uint64_t most = 0;
-    assert_int_equal(queue_kernels(never_records, &most, &e), FB_E_DATA);
+    int rc = 0;
+    for (int i = 0; i < 50 && rc == 0; i++) { /* a busy machine may be too late to overwrite anything; not every time */
+        e = (struct fb_error){0};
+        rc = queue_kernels(never_records, &most, &e);
+    }
+    assert_int_equal(rc, FB_E_DATA);
     assert_non_null(strstr(e.cause, "on the device"));
 }
 
