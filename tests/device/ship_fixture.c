@@ -142,7 +142,7 @@ int copy_by_hand(void (*sabotage)(struct device_ops *ops), struct fb_error *e)
 
 int queue_kernels(void (*sabotage)(struct device_ops *ops), uint64_t *most_memory, struct fb_error *e)
 {
-    uint64_t lasts_ns = sabotage ? 100000000 : 10000000;
+    uint64_t lasts_ns = sabotage ? 300000000 : 10000000;
     fb_loader *l = open_changed("emulated:4GB/s,20us", sabotage);
     struct device *d = device_of(l);
     fb_batch *b;
