@@ -21,7 +21,7 @@ struct verb {
 };
 
 extern const struct verb verb_info, verb_bench, verb_index, verb_watch, verb_report, verb_doctor, verb_pack, verb_verify, verb_unpack,
-    verb_stage, verb_audit;
+    verb_stage, verb_audit, verb_build;
 extern const struct verb *const verb_list[]; /* NULL-terminated */
 
 /* Parses options (--name value, --name=value) and up to `most` positional arguments. Prints usage errors and help itself; returns a count of

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 
 const struct verb *const verb_list[] = {&verb_info,   &verb_bench, &verb_index,  &verb_watch,  &verb_report,
-                                        &verb_doctor, &verb_pack,  &verb_verify, &verb_unpack, &verb_stage, &verb_audit, NULL};
+                                        &verb_doctor, &verb_pack,  &verb_verify, &verb_unpack, &verb_stage, &verb_build, &verb_audit, NULL};
 
 static void print_usage(FILE *to)
 {

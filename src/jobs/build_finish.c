@@ -1,0 +1,439 @@
+/* The end of a build: the small columns behind the features, then fullbore-hdf5, which puts HDF5's structure around everything. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "codec/hdf5_pool.h"
+#include "jobs/build_own.h"
+#include "jobs/write_all.h"
+#include "model/hdf5_adopt.h"
+
+enum { KEY_CHUNK = 4096, COLUMN_LEVEL = 6 };
+
+extern char **environ;
+
+/* ---- the description ---- */
+
+struct ending {
+    const struct build_plan *p;
+    struct build_files *f;
+    const struct build_table *t;
+    struct build_result *out;
+    uint64_t end; /* of the data */
+    struct text datasets, attributes;
+    uint32_t dataset_count, attribute_count;
+};
+
+static const struct build_row *rows_of(const struct ending *x)
+{
+    return x->t->row.data;
+}
+
+static uint64_t align(uint64_t at)
+{
+    return (at + 63) & ~UINT64_C(63);
+}
+
+static struct hdf5_adopt_dataset dataset_named(const char *name, enum fb_dtype dtype, size_t element, uint64_t rows)
+{
+    struct hdf5_adopt_dataset d = {.dtype = (uint32_t)dtype, .element_bytes = (uint32_t)element, .ndim = 1, .shape = {rows}};
+    snprintf(d.name, sizeof(d.name), "%.63s", name);
+    return d;
+}
+
+static void add_dataset(struct ending *x, const struct hdf5_adopt_dataset *d)
+{
+    text_append(&x->datasets, (const char *)d, sizeof(*d));
+    x->dataset_count++;
+}
+
+static void add_attribute(struct ending *x, uint32_t dataset, const char *name, enum hdf5_adopt_kind kind, const void *value, size_t n)
+{
+    struct hdf5_adopt_attribute a = {.dataset = dataset, .kind = kind, .value_bytes = (uint32_t)n};
+    snprintf(a.name, sizeof(a.name), "%.63s", name);
+    text_append(&x->attributes, (const char *)&a, sizeof(a));
+    text_append(&x->attributes, value, n);
+    x->attribute_count++;
+}
+
+static void add_text(struct ending *x, uint32_t dataset, const char *name, const char *value)
+{
+    size_t n = strlen(value);
+    add_attribute(x, dataset, name, HDF5_ADOPT_STRING, value, n < HDF5_ADOPT_TEXT ? n : HDF5_ADOPT_TEXT);
+}
+
+static void add_number(struct ending *x, uint32_t dataset, const char *name, int64_t value)
+{
+    add_attribute(x, dataset, name, HDF5_ADOPT_INT64, &value, sizeof(value));
+}
+
+static void add_real(struct ending *x, uint32_t dataset, const char *name, double value)
+{
+    add_attribute(x, dataset, name, HDF5_ADOPT_FLOAT64, &value, sizeof(value));
+}
+
+/* ---- columns ---- */
+
+static void add_features(struct ending *x)
+{
+    const struct build_plan *p = x->p;
+    struct hdf5_adopt_dataset d = dataset_named("features", p->dtype, fb_dtype_size(p->dtype), x->t->rows);
+    const struct build_piece *piece = x->t->piece.data;
+    for (int i = 0; i < p->ndim; i++)
+        d.shape[d.ndim++] = p->shape[i];
+    d.chunk_rows = p->chunk_rows;
+    d.deflate = (uint32_t)p->q->deflate;
+    d.offset = HDF5_ADOPT_FIRST;
+    d.chunks = p->chunk_rows ? x->t->pieces : 0;
+    add_dataset(x, &d);
+    for (uint64_t i = 0; i < d.chunks; i++) {
+        struct hdf5_adopt_chunk c = {piece[i].offset, piece[i].length};
+        text_append(&x->datasets, (const char *)&c, sizeof(c));
+    }
+    x->end = x->t->pieces ? piece[x->t->pieces - 1].offset + piece[x->t->pieces - 1].length : HDF5_ADOPT_FIRST;
+}
+
+/* Writes a whole column; it is the dataset's. */
+static int add_column(struct ending *x, struct hdf5_adopt_dataset *d, const void *bytes, size_t n, struct fb_error *e)
+{
+    d->offset = align(x->end);
+    x->end = d->offset + n;
+    add_dataset(x, d);
+    return write_all_at(x->f->data_fd, bytes, n, d->offset, e);
+}
+
+static int no_memory(struct fb_error *e)
+{
+    return error_set(e, FB_E_NOMEM, "build", "no memory for a column");
+}
+
+static int add_labels(struct ending *x, int field, struct fb_error *e)
+{
+    const struct build_field *f = build_labels_field(x->p->labels, field);
+    uint64_t rows = x->t->rows;
+    struct hdf5_adopt_dataset d = dataset_named(f->name, f->dtype, fb_dtype_size(f->dtype), rows);
+    uint8_t *all = malloc(rows * f->bytes + 1);
+    int rc = all ? 0 : no_memory(e);
+    if (f->width)
+        d.shape[d.ndim++] = (uint64_t)f->width;
+    for (uint64_t i = 0; i < rows && rc == 0; i++) {
+        const struct build_row *row = &rows_of(x)[i];
+        if (i && row->file == row[-1].file)
+            memcpy(all + i * f->bytes, all + (i - 1) * f->bytes, f->bytes);
+        else
+            rc = build_labels_get(x->p->labels, field, x->p->file[row->file], all + i * f->bytes, e);
+    }
+    if (rc == 0)
+        rc = add_column(x, &d, all, rows * f->bytes, e);
+    free(all);
+    return rc;
+}
+
+static int add_segments(struct ending *x, struct fb_error *e)
+{
+    uint64_t rows = x->t->rows;
+    struct hdf5_adopt_dataset d = dataset_named("segment", FB_INT32, 4, rows);
+    int32_t *all = malloc((rows + 1) * sizeof(*all));
+    if (!all)
+        return no_memory(e);
+    for (uint64_t i = 0; i < rows; i++)
+        all[i] = (int32_t)rows_of(x)[i].segment;
+    int rc = add_column(x, &d, all, rows * sizeof(*all), e);
+    free(all);
+    return rc;
+}
+
+static int add_splits(struct ending *x, struct fb_error *e)
+{
+    uint64_t rows = x->t->rows, first = 0;
+    struct hdf5_adopt_dataset d = dataset_named("split", FB_UINT8, 1, rows);
+    uint8_t *all = malloc(rows + 1);
+    if (!all)
+        return no_memory(e);
+    for (uint64_t i = 0; i < rows; i++)
+        all[i] = (uint8_t)build_split_of(x->p, rows_of(x)[i].file);
+    int rc = add_column(x, &d, all, rows, e);
+    for (int s = 0; s < x->p->splits; s++) {
+        uint64_t last = first;
+        while (last < rows && all[last] == s)
+            last++;
+        int64_t range[2] = {(int64_t)first, (int64_t)last};
+        char name[32];
+        snprintf(name, sizeof(name), "rows_%s", build_split_names[s]);
+        add_attribute(x, UINT32_MAX, name, HDF5_ADOPT_INT64, range, sizeof(range));
+        first = last;
+    }
+    free(all);
+    return rc;
+}
+
+/* Texts of one width, deflated: a recording's key stands there for each of its rows. */
+struct texts {
+    uint64_t count, chunk;
+    size_t width;
+    const char *(*at)(const struct ending *x, uint64_t i, struct fb_error *e);
+};
+
+static const char *key_at(const struct ending *x, uint64_t i, struct fb_error *e)
+{
+    return catalog_key(x->p->dataset.catalog, x->p->file[rows_of(x)[i].file], e);
+}
+
+static const char *class_at(const struct ending *x, uint64_t i, struct fb_error *e)
+{
+    const char *name = build_labels_class(x->p->labels, (int)i);
+    if (!name)
+        error_set(e, FB_E_DATA, "build", "the catalog is damaged");
+    return name;
+}
+
+static int find_width(const struct ending *x, struct texts *t, struct fb_error *e)
+{
+    const char *last = NULL;
+    for (uint64_t i = 0; i < t->count; i++) {
+        const char *text = t->at(x, i, e);
+        if (!text)
+            return FB_E_DATA;
+        size_t n = text == last ? 0 : strlen(text);
+        t->width = n > t->width ? n : t->width;
+        last = text;
+    }
+    t->width = t->width ? t->width : 1;
+    return 0;
+}
+
+static int write_texts(struct ending *x, const struct texts *t, struct build_deflate *z, struct hdf5_adopt_chunk *chunk, uint8_t *rows,
+                       struct fb_error *e)
+{
+    size_t bytes = t->chunk * t->width;
+    const uint8_t *packed;
+    x->end = align(x->end);
+    for (uint64_t i = 0, c = 0; i < t->count; i += t->chunk, c++) {
+        memset(rows, 0, bytes);
+        for (uint64_t k = 0; k < t->chunk && i + k < t->count; k++) {
+            const char *text = t->at(x, i + k, e);
+            if (!text)
+                return FB_E_DATA;
+            memcpy(rows + k * t->width, text, strlen(text));
+        }
+        chunk[c] = (struct hdf5_adopt_chunk){x->end, 0};
+        FB_TRY(build_deflate_run(z, COLUMN_LEVEL, rows, bytes, t->width, &packed, &chunk[c].length, e));
+        FB_TRY(write_all_at(x->f->data_fd, packed, chunk[c].length, chunk[c].offset, e));
+        x->end += chunk[c].length;
+    }
+    return 0;
+}
+
+static int add_texts(struct ending *x, const char *name, struct texts *t, struct fb_error *e)
+{
+    FB_TRY(find_width(x, t, e));
+    t->chunk = t->count < KEY_CHUNK ? t->count : KEY_CHUNK;
+    size_t bytes = t->chunk * t->width;
+    uint64_t chunks = (t->count + t->chunk - 1) / t->chunk;
+    struct hdf5_adopt_chunk *chunk = malloc(chunks * sizeof(*chunk));
+    uint8_t *room = malloc(bytes);
+    struct build_deflate z = {0};
+    int rc = chunk && room ? write_texts(x, t, &z, chunk, room, e) : no_memory(e);
+    build_deflate_free(&z);
+    struct hdf5_adopt_dataset d = dataset_named(name, 0, t->width, t->count);
+    d.chunk_rows = t->chunk;
+    d.deflate = COLUMN_LEVEL;
+    d.chunks = chunks;
+    if (rc == 0) {
+        add_dataset(x, &d);
+        text_append(&x->datasets, (const char *)chunk, chunks * sizeof(*chunk));
+    }
+    free(room);
+    free(chunk);
+    return rc;
+}
+
+static int add_columns(struct ending *x, struct fb_error *e)
+{
+    struct texts keys = {.count = x->t->rows, .at = key_at};
+    struct texts classes = {.count = (uint64_t)build_labels_classes(x->p->labels), .at = class_at};
+    add_features(x);
+    for (int i = 0; i < build_labels_count(x->p->labels); i++)
+        FB_TRY(add_labels(x, i, e));
+    FB_TRY(add_segments(x, e));
+    if (x->p->splits)
+        FB_TRY(add_splits(x, e));
+    FB_TRY(add_texts(x, "keys", &keys, e));
+    return classes.count ? add_texts(x, "classes", &classes, e) : 0;
+}
+
+/* ---- attributes ---- */
+
+/* xxh3 over the rows' own xxh3 in their order. */
+static int find_checksum(const struct ending *x, struct fb_error *e)
+{
+    struct checksum *sum = checksum_open();
+    if (!sum)
+        return no_memory(e);
+    for (uint64_t i = 0; i < x->t->rows; i++)
+        checksum_add(sum, &rows_of(x)[i].hash, sizeof(uint64_t));
+    x->out->checksum = checksum_value(sum);
+    checksum_close(sum);
+    return 0;
+}
+
+static void describe_features(struct ending *x)
+{
+    const struct build_plan *p = x->p;
+    const struct build_request *q = p->q;
+    add_text(x, 0, "kind", q->is_raw ? "raw" : "log_mel");
+    add_number(x, 0, "rate", p->rate);
+    add_number(x, 0, "samples", (int64_t)p->window);
+    if (p->is_segmented)
+        add_number(x, 0, "stride", (int64_t)p->stride);
+    add_number(x, 0, "mono", q->is_mono);
+    if (q->is_raw)
+        return;
+    add_number(x, 0, "n_mels", (int64_t)p->shape[0]);
+    add_number(x, 0, "n_fft", q->n_fft ? q->n_fft : 1024);
+    add_number(x, 0, "hop_length", q->hop_length ? q->hop_length : 256);
+    add_real(x, 0, "f_min", q->f_min);
+    add_real(x, 0, "f_max", q->f_max > 0 ? q->f_max : p->rate / 2.0);
+    add_text(x, 0, "mel_scale", q->is_htk ? "htk" : "slaney");
+    add_text(x, 0, "norm", q->is_htk ? "none" : "slaney");
+    add_text(x, 0, "window", "hann");
+    add_number(x, 0, "center", 1);
+    add_text(x, 0, "pad_mode", "constant");
+    add_real(x, 0, "power", 2);
+    add_text(x, 0, "log", "db");
+    add_real(x, 0, "amin", 1e-10);
+    add_real(x, 0, "top_db", q->top_db);
+    add_text(x, 0, "precision", q->is_exact ? "float64" : "float32");
+}
+
+static int describe_all(struct ending *x, struct fb_error *e)
+{
+    const struct build_request *q = x->p->q;
+    char sum[24];
+    FB_TRY(find_checksum(x, e));
+    snprintf(sum, sizeof(sum), "%016llx", (unsigned long long)x->out->checksum);
+    add_text(x, UINT32_MAX, "made_by", "fullbore " FB_VERSION);
+    add_text(x, UINT32_MAX, "checksum", sum);
+    snprintf(sum, sizeof(sum), "%016llx", (unsigned long long)catalog_fingerprint(x->p->dataset.catalog));
+    add_text(x, UINT32_MAX, "source_fingerprint", sum);
+    add_number(x, UINT32_MAX, "files", (int64_t)(x->p->files - x->t->bads));
+    add_number(x, UINT32_MAX, "files_left_out", (int64_t)x->t->bads);
+    if (x->p->splits) {
+        double share[BUILD_MAX_SPLITS];
+        memcpy(share, q->share, sizeof(share));
+        add_attribute(x, UINT32_MAX, "split_shares", HDF5_ADOPT_FLOAT64, share, sizeof(share));
+        add_number(x, UINT32_MAX, "split_seed", (int64_t)q->seed);
+    }
+    describe_features(x);
+    return x->datasets.failed || x->attributes.failed ? no_memory(e) : 0;
+}
+
+/* ---- the program ---- */
+
+static int write_description(const struct ending *x, int fd, struct fb_error *e)
+{
+    struct hdf5_adopt h = {.magic = HDF5_ADOPT_MAGIC, .datasets = x->dataset_count, .attributes = x->attribute_count, .end = x->end};
+    FB_TRY(write_all(fd, &h, sizeof(h), e));
+    FB_TRY(write_all(fd, x->datasets.data, x->datasets.length, e));
+    FB_TRY(write_all(fd, x->attributes.data, x->attributes.length, e));
+    return lseek(fd, 0, SEEK_SET) < 0 ? error_set_errno(e, "build", errno, "go back in the description") : 0;
+}
+
+static int spawn(const char *path, const int fd[3], pid_t *pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t how;
+    sigset_t none;
+    char *const argv[] = {(char *)(uintptr_t)"fullbore-hdf5", (char *)(uintptr_t)"adopt", NULL};
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&how);
+    posix_spawn_file_actions_adddup2(&actions, fd[0], 0);
+    posix_spawn_file_actions_adddup2(&actions, fd[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, fd[2], HDF5_ADOPT_FD);
+    posix_spawnattr_setsigmask(&how, &none);
+    posix_spawnattr_setpgroup(&how, 0); /* a ctrl-C at the terminal is not for it */
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    int rc = posix_spawn(pid, path, &actions, &how, argv, environ);
+    posix_spawnattr_destroy(&how);
+    posix_spawn_file_actions_destroy(&actions);
+    return rc;
+}
+
+static int take_answer(int fd, pid_t pid, struct fb_error *e)
+{
+    char said[400];
+    size_t n = 0;
+    int status = 0;
+    for (ssize_t got; n + 1 < sizeof(said) && (got = read(fd, said + n, sizeof(said) - 1 - n)) != 0;) {
+        if (got < 0 && errno != EINTR)
+            break;
+        n += got > 0 ? (size_t)got : 0;
+    }
+    said[n] = 0;
+    said[strcspn(said, "\n")] = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    return error_set(e, FB_E_IO, "build", "fullbore-hdf5 could not make the file: %s", said[0] ? said : "it ended without a word");
+}
+
+/* Descriptors well above those that the program gets, so that none hides another. */
+static int run_program(const struct ending *x, const char *path, struct fb_error *e)
+{
+    int ends[2], description = memfd_create("fullbore-adopt", MFD_CLOEXEC);
+    if (description < 0 || pipe2(ends, O_CLOEXEC) < 0) {
+        if (description >= 0)
+            close(description);
+        return error_set_errno(e, "build", errno, "talk to fullbore-hdf5");
+    }
+    int fd[3] = {fcntl(description, F_DUPFD_CLOEXEC, 10), fcntl(ends[1], F_DUPFD_CLOEXEC, 10), fcntl(x->f->data_fd, F_DUPFD_CLOEXEC, 10)};
+    int rc = write_description(x, description, e), failed = 0;
+    pid_t pid;
+    if (rc == 0 && (failed = spawn(path, fd, &pid)) != 0)
+        rc = error_set_errno(e, "build", failed, "start fullbore-hdf5");
+    close(ends[1]);
+    for (int i = 0; i < 3; i++)
+        if (fd[i] >= 0)
+            close(fd[i]);
+    if (rc == 0)
+        rc = take_answer(ends[0], pid, e);
+    close(ends[0]);
+    close(description);
+    return rc;
+}
+
+static int adopt(const struct ending *x, struct fb_error *e)
+{
+    char path[HDF5_MAX_PATH];
+    if (!hdf5_find_helper(path, sizeof(path))) {
+        error_set(e, FB_E_UNSUPPORTED, "build", "HDF5 files need the program fullbore-hdf5, which is not there");
+        error_remedy(e, "it is installed with the package; FULLBORE_HDF5_HELPER may name it");
+        return FB_E_UNSUPPORTED;
+    }
+    return run_program(x, path, e);
+}
+
+int build_finish(const struct build_plan *p, struct build_files *f, const struct build_table *t, struct build_result *out, struct fb_error *e)
+{
+    struct ending x = {.p = p, .f = f, .t = t, .out = out, .datasets = {.limit = 1 << 30}, .attributes = {.limit = 1 << 20}};
+    int rc = add_columns(&x, e);
+    if (rc == 0 && ftruncate(f->data_fd, (off_t)x.end) < 0) /* what an interrupted run wrote further behind */
+        rc = error_set_errno(e, "build", errno, "cut the file");
+    if (rc == 0)
+        rc = describe_all(&x, e);
+    if (rc == 0)
+        rc = adopt(&x, e);
+    text_free(&x.datasets);
+    text_free(&x.attributes);
+    return rc;
+}

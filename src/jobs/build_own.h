@@ -1,0 +1,179 @@
+/* What the parts of the build job share. */
+#ifndef FB_JOBS_BUILD_OWN_H
+#define FB_JOBS_BUILD_OWN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/budget.h"
+#include "base/text.h"
+#include "codec/array_convert.h"
+#include "dataset/dataset.h"
+#include "jobs/build.h"
+#include "transform/log_mel.h"
+
+enum { BUILD_CAUSE = 200 };
+
+/* A row of the output: which recording of the plan, which of its segments, xxh3 of the row's bytes. */
+struct build_row {
+    uint32_t file, segment;
+    uint64_t hash;
+};
+
+struct build_bad {
+    uint32_t file;
+    char cause[BUILD_CAUSE];
+};
+
+/* ---- build_plan.c: what is to be done; constant while it is done ---- */
+
+struct build_labels;
+
+struct build_plan {
+    const struct build_request *q;
+    struct dataset dataset;
+    struct build_labels *labels;
+    uint32_t *file;                     /* position -> sample of the catalog: by split, then by key */
+    uint64_t files;
+    int splits;
+    uint64_t split_first[BUILD_MAX_SPLITS + 1]; /* positions */
+
+    uint32_t rate;
+    uint64_t window, stride;            /* samples of a row, and from one to the next */
+    bool is_segmented, is_padded;       /* many rows per recording; shorter ones are followed by silence */
+    struct log_mel *mel;                /* NULL: raw */
+    enum fb_dtype dtype;
+    int ndim;                           /* of a row */
+    uint64_t shape[2];
+    size_t row_numbers, row_bytes;
+    uint64_t chunk_rows;                /* 0: contiguous */
+    uint64_t rows_guessed;              /* of one recording */
+    uint64_t files_per_task;
+    uint64_t memory;
+    int threads;
+    uint64_t question;                  /* xxh3 over everything that the output depends on */
+};
+
+int build_plan_open(struct build_plan *p, const struct build_request *q, struct fb_error *e);
+void build_plan_close(struct build_plan *p);
+int build_split_of(const struct build_plan *p, uint64_t file);
+
+/* ---- build_labels.c ---- */
+
+/* Labels of recordings: the catalog's fields, or a table's. */
+struct build_field {
+    char name[64];
+    enum fb_dtype dtype;
+    int64_t width; /* 0: one number */
+    size_t bytes;
+};
+
+int build_labels_open(struct build_labels **out, const struct dataset *d, const char *table, struct fb_error *e);
+void build_labels_close(struct build_labels *l);
+int build_labels_count(const struct build_labels *l);
+const struct build_field *build_labels_field(const struct build_labels *l, int i);
+int build_labels_get(const struct build_labels *l, int field, uint64_t sample, void *out, struct fb_error *e);
+int build_labels_classes(const struct build_labels *l); /* 0: no names */
+const char *build_labels_class(const struct build_labels *l, int i);
+/* FB_E_DATA: a sample that the table does not name. */
+int build_labels_check(const struct build_labels *l, uint64_t sample, struct fb_error *e);
+uint64_t build_labels_digest(const struct build_labels *l);
+
+/* ---- build_sound.c: one recording -> its rows ---- */
+
+struct build_sound {
+    const struct build_plan *p;
+    struct scratch bytes, signal, work, wide;
+    uint64_t size; /* of the recording in `bytes` */
+};
+
+/* Reads it. Any thread with its own struct. */
+int build_sound_read(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e);
+/* Computes its rows behind the first `rows` of `out`, leaving out its first `skip`; returns how many it added. */
+int64_t build_sound_rows(struct build_sound *s, uint32_t file, uint64_t skip, struct scratch *out, struct scratch *row, uint64_t rows,
+                         struct fb_error *e);
+void build_sound_free(struct build_sound *s);
+/* For the plan: rate and length of a recording. */
+int build_sound_look(struct build_sound *s, const struct catalog_sample *where, uint32_t *rate, uint64_t *samples, struct fb_error *e);
+uint64_t build_rows_of(const struct build_plan *p, uint64_t samples);
+
+/* ---- build_meter.c ---- */
+
+struct build_meter {
+    pthread_mutex_t lock;
+    int in[BUILD_STAGES];      /* threads in each stage */
+    unsigned mask;
+    uint64_t since_ns;
+    uint64_t wall_ns[1 << BUILD_STAGES];
+    struct build_figures split[BUILD_MAX_SPLITS];
+    struct build_slow slow[BUILD_SLOWEST];
+    uint64_t asked_sum, asked_most, asked_times;
+};
+
+void build_meter_open(struct build_meter *m);
+void build_meter_close(struct build_meter *m);
+/* From one stage to another; -1: from or to nothing. `ahead`: recordings asked for by scouts. Returns the time. */
+uint64_t build_meter_move(struct build_meter *m, int from, int to, uint64_t ahead);
+/* Adds what one task, or one chunk, cost. */
+void build_meter_add(struct build_meter *m, int split, const struct build_figures *n);
+/* The stage that has cost most so far. */
+enum build_stage build_meter_bottleneck(struct build_meter *m);
+void build_meter_slow(struct build_meter *m, const char *key, uint64_t ns);
+
+/* ---- build_files.c: the partial file and its journal ---- */
+
+/* A stretch of the file that is written: a chunk, or the rows of a task. */
+struct build_piece {
+    uint64_t number, rows;
+    uint64_t offset, length;
+    uint64_t hash; /* of the bytes as written, when deflated */
+};
+
+struct build_files {
+    char *folder, *name; /* of the output */
+    int dir_fd, data_fd, journal_fd;
+    uint64_t journal_end;
+};
+
+int build_files_open(struct build_files *f, const struct build_plan *p, struct fb_error *e);
+/* Adds a piece with its rows, and the bad ones met on the way. */
+int build_files_note(struct build_files *f, const struct build_piece *piece, const struct build_row *row, const struct build_bad *bad,
+                     uint64_t bad_count, struct fb_error *e);
+int build_files_finish(struct build_files *f, struct fb_error *e);
+/* Keeps what is there for another run, or not. */
+void build_files_close(struct build_files *f, bool is_kept);
+
+/* Everything that is known of the output so far; grows while it is built, in order. */
+struct build_table {
+    struct scratch row, piece, bad; /* struct build_row, build_piece, build_bad */
+    uint64_t rows, pieces, bads;
+};
+
+int build_table_add(struct build_table *t, const struct build_piece *piece, const struct build_row *row, struct fb_error *e);
+int build_table_add_bad(struct build_table *t, const struct build_bad *bad, struct fb_error *e);
+void build_table_free(struct build_table *t);
+/* What an earlier run left and is as its journal says. */
+int build_files_resume(struct build_files *f, const struct build_plan *p, struct build_table *t, struct fb_error *e);
+
+/* ---- build_crew.c: the workers ---- */
+
+int build_crew_run(const struct build_plan *p, struct build_files *f, struct build_table *t, struct build_meter *m,
+                   struct build_result *out, struct fb_error *e);
+
+/* ---- build_finish.c: labels, keys, structure ---- */
+
+int build_finish(const struct build_plan *p, struct build_files *f, const struct build_table *t, struct build_result *out, struct fb_error *e);
+
+/* ---- build_deflate.c: HDF5's shuffle and deflate ---- */
+
+struct build_deflate {
+    struct libdeflate_compressor *compressor; /* of the level first asked for */
+    struct scratch shuffled, packed;
+};
+
+/* *out lives until the next call. One thread at a time. */
+int build_deflate_run(struct build_deflate *d, int level, const uint8_t *bytes, size_t n, size_t element, const uint8_t **out, uint64_t *length,
+                      struct fb_error *e);
+void build_deflate_free(struct build_deflate *d);
+
+#endif
