@@ -135,6 +135,9 @@ void slot_prepare(struct slot *s, uint32_t count);
 size_t slot_rows_bytes(const struct slot *s, uint32_t count);
 /* The same for lengths: room is set, `count` places. False: no memory. The budget is the caller's business: rows_capacity tells. */
 bool slot_prepare_rows(struct slot *s, uint32_t count);
+/* How many rows a place has got, at most its room. The rest of a padded place becomes zero: by the one who fills it, so that this is work for
+ * many threads. */
+void slot_set_rows(struct slot *s, uint32_t place, uint64_t rows);
 /* After the last load: lengths and offsets as they came; closes gaps that shorter stand-ins left. */
 void slot_finish_rows(struct slot *s);
 /* Where field `field` of `place` is. */

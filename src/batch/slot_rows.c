@@ -107,12 +107,14 @@ bool slot_prepare_rows(struct slot *s, uint32_t count)
     return true;
 }
 
-/* The tail of a padded place is zero. */
-static void clear_tails(struct slot *s, int field)
+void slot_set_rows(struct slot *s, uint32_t place, uint64_t rows)
 {
-    size_t row = s->shape->field[field].sample_bytes;
-    for (uint32_t i = 0; i < s->count; i++)
-        memset((char *)slot_at(s, field, i) + s->rows[i] * row, 0, (s->longest - s->rows[i]) * row);
+    s->rows[place] = rows;
+    for (int i = 0; i < s->shape->field_count; i++) {
+        const struct slot_field *f = &s->shape->field[i];
+        if (f->packing == SLOT_PADDED)
+            memset((char *)slot_at(s, i, place) + rows * f->sample_bytes, 0, (s->longest - rows) * f->sample_bytes);
+    }
 }
 
 static void move_together(struct slot *s, int field)
@@ -133,9 +135,7 @@ void slot_finish_rows(struct slot *s)
 {
     int64_t *lengths = slot_at(s, s->shape->length_field, 0);
     for (int i = 0; i < s->shape->field_count; i++)
-        if (s->shape->field[i].packing == SLOT_PADDED)
-            clear_tails(s, i);
-        else if (s->shape->field[i].packing == SLOT_RAGGED)
+        if (s->shape->field[i].packing == SLOT_RAGGED)
             move_together(s, i);
     int64_t at = 0;
     for (uint32_t i = 0; i < s->count; i++) {

@@ -91,30 +91,43 @@ bool arrays_has_field(const struct arrays *a, const char *name, size_t length)
     return false;
 }
 
-/* The arrays that fields= names, in its order. What the file does not have may be a label. */
-static int want_named(struct arrays *a, const struct array_file *file, const char *key, const char *fields, struct fb_error *e)
+static bool is_label(const struct feed *f, const fb_options *o, const char *name)
 {
-    char missing[ARRAY_NAME_BYTES] = "";
-    for (const char *name = fields, *end; *name; name = *end ? end + 1 : end) {
+    for (int i = 0; i < o->column_count; i++)
+        if (strcmp(o->columns[i].name, name) == 0)
+            return true;
+    for (int i = 0; i < catalog_field_count(f->dataset.catalog); i++)
+        if (strcmp(catalog_field(f->dataset.catalog, i)->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The arrays that fields= names, in its order. What the file does not have is a label. */
+static int want_named(struct feed *f, const struct array_file *file, const char *key, const fb_options *o, struct fb_error *e)
+{
+    char text[ARRAY_NAME_BYTES] = "";
+    for (const char *name = o->fields, *end; *name; name = *end ? end + 1 : end) {
         end = name + strcspn(name, "\n");
-        char text[ARRAY_NAME_BYTES];
         snprintf(text, sizeof(text), "%.*s", (int)(end - name), name);
         const struct array_layout *l = array_find(file, text);
         if (l)
-            FB_TRY(add_want(a, l, text, e));
-        else if (!missing[0])
-            strcpy(missing, text);
+            FB_TRY(add_want(f->arrays, l, text, e));
+        else if (!is_label(f, o, text))
+            return refuse_field(file, key, text, e);
     }
-    return a->count ? 0 : refuse_field(file, key, missing, e);
+    return f->arrays->count ? 0 : refuse_field(file, key, text, e);
 }
 
-/* Without fields=: all arrays of numbers; of rows, those that have as many as the longest. */
+/* Without fields=: all arrays of numbers; of rows, those that have as many as the largest array. */
 static int want_all(struct arrays *a, const struct array_file *file, struct fb_error *e)
 {
-    uint64_t rows = 0;
-    for (int i = 0; i < file->count; i++)
-        if (is_number(&file->array[i]) && file->array[i].ndim > 0 && file->array[i].shape[0] > rows)
-            rows = file->array[i].shape[0];
+    uint64_t rows = 0, most = 0;
+    for (int i = 0; i < file->count; i++) {
+        const struct array_layout *l = &file->array[i];
+        uint64_t bytes = l->ndim > 0 && is_number(l) ? array_rows(l) * array_row_bytes(l) : 0;
+        rows = bytes > most ? l->shape[0] : rows;
+        most = bytes > most ? bytes : most;
+    }
     for (int i = 0; i < file->count; i++) {
         const struct array_layout *l = &file->array[i];
         if (is_number(l) && (a->unit == ARRAYS_FILES || (l->ndim > 0 && l->shape[0] == rows)))
@@ -167,26 +180,40 @@ static int shape_rows(struct array_want *w, const struct array_layout *l, const 
     return 0;
 }
 
-static struct array_norm norm_of(const struct arrays *a, uint64_t row_numbers)
+/* One pair for all, one for each channel or column (the last dimension), or one for each number of a row. */
+static int check_norm(const struct arrays *a, const struct array_layout *l, struct fb_error *e)
 {
-    (void)row_numbers;
-    return (struct array_norm){.mean = a->steps.mean, .inv_std = a->steps.inv_std, .period = (uint64_t)a->steps.norm_count, .repeat = 1};
-}
-
-static int prepare_conversion(const struct arrays *a, int field, const struct array_layout *l, struct array_conversion *out, struct fb_error *e)
-{
-    const struct array_want *w = &a->want[field];
-    struct array_norm norm = norm_of(a, 0);
-    bool is_normed = a->steps.has_norm && field == 0;
-    return array_conversion_init(out, l->code, l->dtype, w->dtype, is_normed ? &norm : NULL, e);
+    uint64_t n = a->steps.norm_count, last = l->ndim > 1 ? l->shape[l->ndim - 1] : 1, all = 1;
+    for (int d = 1; d < l->ndim; d++)
+        all *= l->shape[d];
+    if (n == 1 || n == last || n == all)
+        return 0;
+    error_set(e, FB_E_USAGE, "transform", "normalize: mean= and std= have %llu numbers, but a row has %llu %s", (unsigned long long)n,
+              (unsigned long long)last, a->is_sound ? "channels" : "columns");
+    error_remedy(e, "give one number, or one for each");
+    return FB_E_USAGE;
 }
 
 int arrays_prepare_conversion(const struct arrays *a, int field, const struct array_layout *l, struct array_conversion *out, struct fb_error *e)
 {
-    return prepare_conversion(a, field, l, out, e);
+    const struct array_want *w = &a->want[field];
+    const struct array_norm norm = {a->steps.mean, a->steps.inv_std, a->steps.norm_count, 1};
+    bool is_normed = a->steps.has_norm && field == 0;
+    if (is_normed)
+        FB_TRY(check_norm(a, l, e));
+    return array_conversion_init(out, l->code, l->dtype, w->dtype, is_normed ? &norm : NULL, e);
 }
 
 /* ---- rows: every file is opened ---- */
+
+/* "float32 of 3 x 224" */
+static const char *name_shape(enum fb_dtype dtype, int ndim, const uint64_t *shape, char *out, size_t out_size)
+{
+    int at = snprintf(out, out_size, "%s%s", fb_dtype_name(dtype), ndim > 0 ? " of " : "");
+    for (int d = 0; d < ndim && at > 0 && (size_t)at < out_size; d++)
+        at += snprintf(out + at, out_size - (size_t)at, "%s%llu", d ? " x " : "", (unsigned long long)shape[d]);
+    return out;
+}
 
 static int check_same(const struct arrays *a, int field, const struct array_layout *l, const char *key, struct fb_error *e)
 {
@@ -196,8 +223,10 @@ static int check_same(const struct arrays *a, int field, const struct array_layo
         is_same = (int64_t)l->shape[d + 1] == w->shape[d];
     if (is_same)
         return 0;
-    error_set(e, FB_E_DATA, "dataset", "'%s' is %s of another shape or type (%s with %d dimensions) than in the first file", w->source,
-              fb_dtype_name(l->dtype), fb_dtype_name(l->dtype), l->ndim);
+    char here[80], there[80];
+    error_set(e, FB_E_DATA, "dataset", "a row of '%s' is %s here, but %s in the first file", w->source,
+              name_shape(l->dtype, l->ndim - 1, l->shape + 1, here, sizeof(here)),
+              name_shape(w->stored, w->ndim, (const uint64_t *)w->shape, there, sizeof(there)));
     error_remedy(e, "open files of one kind together");
     error_at(e, key, -1);
     return FB_E_DATA;
@@ -228,7 +257,8 @@ static int add_object_fields(struct arrays *a, struct array_object *o, struct fb
             return FB_E_DATA;
         }
         o->layout[i] = l;
-        FB_TRY(prepare_conversion(a, i, l, &o->conversion[i], e));
+        FB_TRY(arrays_prepare_conversion(a, i, l, &o->conversion[i], e));
+        o->is_straight[i] = array_is_straight(l);
         o->stored_bytes[i] = array_row_bytes(l);
         o->is_copied[i] = array_conversion_is_copy(&o->conversion[i]);
         o->has_gaps[i] = has_gaps(l);
@@ -316,8 +346,7 @@ static int shape_sound(struct arrays *a, const struct array_layout *l, struct fb
         w->shape[w->ndim++] = (int64_t)channels;
     w->shape[w->ndim++] = (int64_t)frames;
     struct array_conversion c;
-    FB_TRY(prepare_conversion(a, 0, l, &c, e));
-    return 0;
+    return arrays_prepare_conversion(a, 0, l, &c, e);
 }
 
 struct survey {
@@ -413,6 +442,7 @@ static int settle(struct survey *v, int field, bool has_collate, struct fb_error
     struct array_want *w = &a->want[field];
     bool is_drawn = a->steps.instances && v->is_instance[field] && w->ndim > 0;
     w->is_variable = !is_drawn && has_collate && v->is_instance[field] && w->ndim > 0;
+    w->is_instance = is_drawn || w->is_variable;
     w->row_bytes = fb_dtype_size(w->dtype);
     for (int d = 1; d < w->ndim; d++)
         w->row_bytes *= (size_t)w->shape[d];
@@ -472,7 +502,7 @@ static int open_with(struct feed *f, const fb_options *o, const struct array_fil
     if (a->is_sound || !o->fields)
         FB_TRY(a->is_sound ? add_want(a, &first->array[0], first->array[0].name, e) : want_all(a, first, e));
     else
-        FB_TRY(want_named(a, first, s->key, o->fields, e));
+        FB_TRY(want_named(f, first, s->key, o, e));
     choose_dtypes(a, o->dtype);
     return a->unit == ARRAYS_ROWS ? open_rows(f, first, s->key, e) : open_files(f, o, first, s->key, e);
 }
@@ -484,6 +514,7 @@ int arrays_open(struct feed *f, const fb_options *o, struct fb_error *e)
         return no_memory(e);
     a->is_sound = f->dataset.family == FAMILY_SOUND;
     a->allows_external = o->allow_external != 0;
+    a->root = f->dataset.root;
     FB_TRY(array_steps_parse(&a->steps, o->transforms, a->is_sound, e));
     struct array_file first;
     struct catalog_sample s;
@@ -503,13 +534,14 @@ void arrays_close(struct feed *f)
         if (o->fd >= 0)
             close(o->fd);
         for (int k = 0; k < a->count; k++)
-            if (o->resident[k]) {
+            if (a->is_resident[k]) {
                 memory_unmap(o->resident[k], o->rows * a->want[k].row_bytes);
                 budget_give(f->budget, MEMORY_CACHE, o->rows * a->want[k].row_bytes);
             }
         array_file_free(&o->file);
     }
     chunk_cache_close(&a->cache);
+    array_steps_free(&a->steps);
     free(a->object);
     free(a->length);
     free(a);

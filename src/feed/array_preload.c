@@ -17,6 +17,7 @@ struct preload {
     struct array_object *o;
     int field;
     uint64_t piece_rows;
+    pthread_t caller;
     _Atomic uint64_t next;
     _Atomic bool has_failed;
     pthread_mutex_t lock;
@@ -35,18 +36,32 @@ static void note_error(struct preload *p, uint64_t row, const struct fb_error *e
     pthread_mutex_unlock(&p->lock);
 }
 
+/* The caller's thread asks whether it should stop: only that one may. */
+static bool is_interrupted(struct preload *p)
+{
+    struct feed *f = p->f;
+    if (!pthread_equal(p->caller, pthread_self()) || !f->interrupted || !f->interrupted(f->ctx))
+        return false;
+    struct fb_error e;
+    error_clear(&e);
+    error_set(&e, FB_E_INTERRUPTED, "feed", "interrupted while rows were read into memory");
+    note_error(p, 0, &e);
+    return true;
+}
+
 static void *preload_main(void *arg)
 {
     struct preload *p = arg;
     struct array_object *o = p->o;
     size_t row_bytes = p->f->arrays->want[p->field].row_bytes;
     struct rows_reader r;
-    rows_reader_init(&r, NULL);
+    rows_reader_init(&r, p->f->budget);
     for (uint64_t first; !atomic_load(&p->has_failed) && (first = atomic_fetch_add(&p->next, p->piece_rows)) < o->rows;) {
         uint64_t rows = o->rows - first < p->piece_rows ? o->rows - first : p->piece_rows;
         struct fb_error e;
         error_clear(&e);
-        if (rows_read(&r, p->f->arrays, o, p->field, first, rows, o->resident[p->field] + first * row_bytes, &e) < 0)
+        if (!is_interrupted(p) &&
+            rows_read(&r, p->f->arrays, o, p->field, first, rows, o->resident[p->field] + first * row_bytes, &e) < 0)
             note_error(p, first, &e);
     }
     rows_reader_free(&r);
@@ -82,11 +97,10 @@ static int load_object(struct feed *f, struct array_object *o, int field, struct
     if (o->rows == 0)
         return 0;
     o->resident[field] = memory_map(o->rows * row_bytes);
-    if (!o->resident[field]) {
-        budget_give(f->budget, MEMORY_CACHE, o->rows * row_bytes);
+    if (!o->resident[field])
         return error_set(e, FB_E_NOMEM, "feed", "no memory for %llu rows", (unsigned long long)o->rows);
-    }
-    struct preload p = {.f = f, .o = o, .field = field, .piece_rows = rows_per_piece(o->layout[field], row_bytes), .error = e};
+    struct preload p = {.f = f, .o = o, .field = field, .piece_rows = rows_per_piece(o->layout[field], row_bytes), .error = e,
+                        .caller = pthread_self()};
     pthread_mutex_init(&p.lock, NULL);
     int rc = run_threads(&p, e);
     pthread_mutex_destroy(&p.lock);
@@ -118,33 +132,73 @@ static int refuse(const struct feed *f, int field, bool is_everything, struct fb
     return FB_E_BUDGET;
 }
 
+static void unload_field(struct feed *f, int field)
+{
+    struct arrays *a = f->arrays;
+    for (uint64_t i = 0; i < a->objects; i++) {
+        struct array_object *o = &a->object[i];
+        memory_unmap(o->resident[field], o->rows * a->want[field].row_bytes);
+        o->resident[field] = NULL;
+    }
+    budget_give(f->budget, MEMORY_CACHE, field_bytes(a, field));
+}
+
 static int load_field(struct feed *f, int field, struct fb_error *e)
 {
     struct arrays *a = f->arrays;
-    for (uint64_t i = 0; i < a->objects; i++)
-        FB_TRY(load_object(f, &a->object[i], field, e));
+    for (uint64_t i = 0; i < a->objects; i++) {
+        int rc = load_object(f, &a->object[i], field, e);
+        if (rc < 0) {
+            unload_field(f, field);
+            return rc;
+        }
+    }
+    a->is_resident[field] = true;
     return 0;
+}
+
+/* Damaged rows stop nobody here who could do without: each is dealt with when its turn comes. */
+static int load_or_leave(struct feed *f, int field, bool is_wanted, bool is_must, struct fb_error *e)
+{
+    int rc = load_field(f, field, e);
+    bool may_go_on = !is_must && (!is_wanted || f->skips_bad) && rc != FB_E_INTERRUPTED && rc != FB_E_NOMEM;
+    if (rc == 0 || !may_go_on)
+        return rc;
+    char line[1024];
+    fb_format_error(e, line, sizeof(line));
+    log_line(&f->log, LOG_WARN, "'%s' is read row by row, not kept in memory: %s", f->arrays->want[field].name, line);
+    error_clear(e);
+    return 0;
+}
+
+/* What the rows of each field take, once it is known what lies in memory. */
+static void settle_ways(struct arrays *a)
+{
+    a->is_all_resident = true;
+    for (int k = 0; k < a->count; k++) {
+        a->is_all_resident &= a->is_resident[k];
+        for (uint64_t i = 0; i < a->objects; i++)
+            a->needs_take[k] |= !a->object[i].is_straight[k] || !a->object[i].is_copied[k] || a->object[i].has_gaps[k];
+    }
 }
 
 int arrays_preload(struct feed *f, bool is_everything, struct fb_error *e)
 {
     struct arrays *a = f->arrays;
     if (a->unit == ARRAYS_FILES)
-        return is_everything ? error_set(e, FB_E_USAGE, "feed", "preload=True is for rows; with sample=\"file\" use cache_ram=") : 0;
+        return is_everything ? error_set(e, FB_E_USAGE, "feed", "preload=True is for rows of arrays, but a sample is a whole file here") : 0;
     uint64_t limit = atomic_load(&f->budget->limit);
     for (int i = 0; i < a->count; i++) {
         uint64_t bytes = field_bytes(a, i);
         bool is_small = bytes <= SMALL_BYTES && bytes <= limit / 16 && a->want[i].row_bytes <= 256;
-        bool is_must = is_everything || must_be_resident(a, i);
-        if (!is_must && !is_small)
+        bool is_must = must_be_resident(a, i);
+        if (!is_everything && !is_must && !is_small)
             continue;
-        if (!budget_take(f->budget, MEMORY_CACHE, bytes)) {
-            if (is_must)
-                return refuse(f, i, is_everything, e);
-            continue;
-        }
-        FB_TRY(load_field(f, i, e));
+        if (budget_take(f->budget, MEMORY_CACHE, bytes))
+            FB_TRY(load_or_leave(f, i, is_everything, is_must, e));
+        else if (is_everything || is_must)
+            return refuse(f, i, is_everything, e);
     }
-    rows_choose_ways(a);
+    settle_ways(a);
     return 0;
 }

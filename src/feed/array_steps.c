@@ -1,5 +1,6 @@
 #include "feed/array_steps.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ struct instances_params {
     int64_t count;
 };
 struct norm_params {
-    struct option_numbers mean, std;
+    const char *mean, *std;
 };
 
 static const struct option crop_options[] = {
@@ -27,8 +28,8 @@ static const struct option instances_options[] = {
     {0},
 };
 static const struct option norm_options[] = {
-    {"mean", OPTION_NUMBERS, offsetof(struct norm_params, mean), 0, 0, NULL, "M", "one number, or one per channel"},
-    {"std", OPTION_NUMBERS, offsetof(struct norm_params, std), 0, 0, NULL, "S", "one number, or one per channel; not 0"},
+    {"mean", OPTION_STRING, offsetof(struct norm_params, mean), 0, 0, NULL, "M", "one number, or one per channel or column"},
+    {"std", OPTION_STRING, offsetof(struct norm_params, std), 0, 0, NULL, "S", "one number, or one per channel or column; not 0"},
     {0},
 };
 static const struct option no_options[] = {{0}};
@@ -60,21 +61,63 @@ static int add_instances(struct array_steps *s, char *text, struct fb_error *e)
     return 0;
 }
 
+/* "1,2,3" -> how many there are, into `out` if that is not NULL; -1: something else. */
+static int64_t read_numbers(const char *text, float *out)
+{
+    int64_t count = 0;
+    for (char *end; text && *text; text = end + 1) {
+        double value = strtod(text, &end);
+        if (end == text || !isfinite((float)value) || count == ARRAY_NORM_MAX)
+            return -1;
+        if (out)
+            out[count] = (float)value;
+        count++;
+        if (!*end)
+            return count;
+        if (*end != ',')
+            return -1;
+    }
+    return -1;
+}
+
+/* Three times the same number are one: mixing channels and rows of any width can use it. */
+static bool are_equal(const float *x, uint64_t n)
+{
+    for (uint64_t i = 1; i < n; i++)
+        if (x[i] != x[0])
+            return false;
+    return true;
+}
+
 static int add_norm(struct array_steps *s, char *text, struct fb_error *e)
 {
     struct norm_params p = {0};
     FB_TRY(options_parse_spec(norm_options, &p, text, "transform", "normalize", e));
-    if (p.mean.count < 1 || p.mean.count != p.std.count || p.mean.count > ARRAY_NORM_MAX)
+    int64_t count = read_numbers(p.mean, NULL);
+    if (count < 1 || read_numbers(p.std, NULL) != count)
         return error_set(e, FB_E_USAGE, "transform", "normalize: mean= and std= want the same count of numbers, 1 to %d", ARRAY_NORM_MAX);
-    for (int i = 0; i < p.mean.count; i++) {
-        if ((float)p.std.value[i] == 0)
+    array_steps_free(s);
+    s->mean = malloc((size_t)count * sizeof(*s->mean));
+    s->inv_std = malloc((size_t)count * sizeof(*s->inv_std));
+    if (!s->mean || !s->inv_std)
+        return error_set(e, FB_E_NOMEM, "transform", "no memory for the transforms");
+    read_numbers(p.mean, s->mean);
+    read_numbers(p.std, s->inv_std);
+    s->norm_count = are_equal(s->mean, (uint64_t)count) && are_equal(s->inv_std, (uint64_t)count) ? 1 : (uint64_t)count;
+    for (uint64_t i = 0; i < s->norm_count; i++) {
+        if (s->inv_std[i] == 0)
             return error_set(e, FB_E_USAGE, "transform", "normalize: std= must not be 0");
-        s->mean[i] = (float)p.mean.value[i];
-        s->inv_std[i] = 1.0f / (float)p.std.value[i];
+        s->inv_std[i] = 1.0f / s->inv_std[i];
     }
-    s->norm_count = p.mean.count;
     s->has_norm = true;
     return 0;
+}
+
+void array_steps_free(struct array_steps *s)
+{
+    free(s->mean);
+    free(s->inv_std);
+    s->mean = s->inv_std = NULL;
 }
 
 static const struct kind {

@@ -7,17 +7,19 @@
 
 #include "base/error.h"
 
-enum { ARRAY_NORM_MAX = 16 };
+enum { ARRAY_NORM_MAX = 1 << 16 };
 
 struct array_steps {
     uint64_t crop_samples; /* 0: recordings keep their length */
     bool crop_is_random, is_mono;
     uint64_t instances;    /* drawn from each bag; 0: all */
     bool has_norm;
-    int norm_count;        /* 1, or one per channel or column */
-    float mean[ARRAY_NORM_MAX], inv_std[ARRAY_NORM_MAX];
+    uint64_t norm_count;   /* 1, or one per channel or column */
+    float *mean, *inv_std; /* `norm_count` of each */
 };
 
+void array_steps_free(struct array_steps *s);
+/* On failure as well there may be something to be freed. */
 int array_steps_parse(struct array_steps *s, const char *spec, bool is_sound, struct fb_error *e);
 
 #endif

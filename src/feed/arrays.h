@@ -32,6 +32,7 @@ struct array_want {
     int ndim;
     int64_t shape[FB_MAX_DIMS];    /* of a sample; of one row if the length varies */
     bool is_variable;
+    bool is_instance;              /* files: has a row for each instance of the bag: as many as the first field */
     size_t row_bytes;              /* in the batch: of one row (ARRAYS_ROWS: of the sample) */
 };
 
@@ -46,9 +47,11 @@ struct array_object {
     const struct array_layout *layout[FB_MAX_FIELDS];
     struct array_conversion conversion[FB_MAX_FIELDS];
     uint64_t stored_bytes[FB_MAX_FIELDS]; /* of a row in the file */
+    bool is_straight[FB_MAX_FIELDS];      /* its rows are runs of bytes; else they come out of chunks, or as a whole */
     bool is_copied[FB_MAX_FIELDS];        /* a row goes into the batch as it is stored */
     bool has_gaps[FB_MAX_FIELDS];         /* some chunks were never written */
     uint8_t *resident[FB_MAX_FIELDS]; /* the whole field as it goes into the batch; NULL: it is read as it is wanted */
+    _Atomic uint64_t checked_ns;      /* when it was last seen to be unchanged; relaxed: whoever looks once more does no harm */
 };
 
 struct arrays {
@@ -59,12 +62,15 @@ struct arrays {
     struct array_want want[FB_MAX_FIELDS];
     struct array_steps steps;
     bool allows_external;
+    const char *root;            /* the data set's */
 
     struct array_object *object; /* rows */
     uint64_t objects, rows;
     bool is_chunked;             /* some field's rows come out of chunks that must be unfiltered */
     uint64_t chunk_rows;         /* of the first such field */
-    uint8_t way[FB_MAX_FIELDS];  /* how rows of each field are had: rows.c */
+    bool is_resident[FB_MAX_FIELDS]; /* in all files */
+    bool needs_take[FB_MAX_FIELDS];  /* reading does not put rows where they belong, in some file at least */
+    bool is_all_resident;            /* nobody looks at the files any more */
     struct chunk_cache cache;    /* of unfiltered chunks; has its own lock */
 
     uint64_t *length;            /* files: of each sample of the catalog, in rows; NULL: all alike */
@@ -105,10 +111,8 @@ int look_at_file(struct feed *f, const struct catalog_sample *s, struct array_fi
 int look_into_bytes(const uint8_t *bytes, size_t n, const char *path, bool allows_external, struct array_file *out, struct fb_error *e);
 
 int arrays_prepare_conversion(const struct arrays *a, int field, const struct array_layout *l, struct array_conversion *out, struct fb_error *e);
-/* rows.c: once it is known what lies in memory. */
-void rows_choose_ways(struct arrays *a);
 
-/* The loads of a batch of rows, whose places know their positions; `given` says which samples instead of the order. */
+/* rows_plan.c: the loads of a batch of rows, whose places know their positions; `given` says which samples instead of the order. */
 struct order;
 struct load *rows_plan(struct feed *f, struct slot *s, const struct order *o, const uint64_t *given);
 

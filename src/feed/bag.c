@@ -121,10 +121,19 @@ static const struct array_layout *layout_of(const struct bag *b, int field)
 static struct picked picked_of(const struct bag *b, int field, const struct array_layout *l)
 {
     const struct arrays *a = b->f->arrays;
-    const struct array_want *w = &a->want[field];
-    bool is_instance = w->is_variable || a->is_sound || (a->steps.instances && w->ndim > 0 && w->shape[0] == (int64_t)a->steps.instances &&
-                                                         l->ndim > 0 && l->shape[0] == array_rows(layout_of(b, 0)));
-    return is_instance ? b->picked : (struct picked){.count = array_rows(l)};
+    return a->is_sound || a->want[field].is_instance ? b->picked : (struct picked){.count = array_rows(l)};
+}
+
+/* The file may be another than the one that was surveyed: nothing of its shape is taken for granted. */
+static bool fits(const struct bag *b, const struct array_want *w, const struct array_layout *l)
+{
+    int first = w->is_instance, shift = w->is_variable; /* a variable field's shape is that of a row */
+    if (l->dtype != w->stored || l->ndim != w->ndim + shift || (first && l->shape[0] != array_rows(layout_of(b, 0))))
+        return false;
+    for (int d = first; d < l->ndim; d++)
+        if ((int64_t)l->shape[d] != w->shape[d - shift])
+            return false;
+    return true;
 }
 
 static int check_field(const struct bag *b, int field, const struct array_layout *l, struct fb_error *e)
@@ -136,16 +145,15 @@ static int check_field(const struct bag *b, int field, const struct array_layout
         snprintf(cause, sizeof(cause), "there is no array '%.200s' in it", w->source);
         return refuse(b, e, cause, "all files must have the fields that are wanted");
     }
-    if (a->is_sound)
+    if (a->is_sound || fits(b, w, l))
         return 0;
-    bool is_row = w->is_variable, is_drawn = a->steps.instances != 0;
-    bool is_same = l->dtype == w->stored && l->ndim == w->ndim + is_row;
-    for (int d = is_row ? 0 : is_drawn ? 1 : 0; is_same && d < w->ndim; d++)
-        is_same = (int64_t)l->shape[d + is_row] == w->shape[d];
-    if (is_same)
-        return 0;
-    snprintf(cause, sizeof(cause), "'%.100s' is %s with %d dimensions, of another type or shape than in the first file", w->source,
-             fb_dtype_name(l->dtype), l->ndim);
+    bool is_short = w->is_instance && l->ndim > 0 && l->shape[0] != array_rows(layout_of(b, 0));
+    if (is_short)
+        snprintf(cause, sizeof(cause), "'%.100s' has %llu rows, '%.100s' %llu", w->source, (unsigned long long)l->shape[0], a->want[0].source,
+                 (unsigned long long)array_rows(layout_of(b, 0)));
+    else
+        snprintf(cause, sizeof(cause), "'%.100s' is %s with %d dimensions, of another type or shape than in the first file", w->source,
+                 fb_dtype_name(l->dtype), l->ndim);
     return refuse(b, e, cause, "files of one data set have fields of one type and shape");
 }
 
@@ -160,7 +168,7 @@ static int check_room(struct bag *b, struct fb_error *e)
                  (unsigned long long)s->room[b->l->place]);
         return refuse(b, e, cause, "the file was changed since it was looked into: open the loader again");
     }
-    s->rows[b->l->place] = b->picked.count;
+    slot_set_rows(s, b->l->place, b->picked.count);
     return 0;
 }
 
@@ -184,7 +192,7 @@ static int list_straight(struct bag *b, const struct array_layout *l, const stru
             if (run.offset == ARRAY_NO_CHUNK && to)
                 array_fill(l, to + at, run.length);
             else if (run.offset != ARRAY_NO_CHUNK)
-                FB_TRY(gather_add(&b->gather, b->gather.fd, run.offset, run.length, to ? to + at : NULL, b->at + at, e));
+                FB_TRY(gather_add(&b->gather, b->gather.fd, b->l->where.key, run.offset, run.length, to ? to + at : NULL, b->at + at, e));
         }
     }
     if (!to)
@@ -215,7 +223,7 @@ static int list_chunks(struct bag *b, const struct array_layout *l, const struct
         for (; chunks > 0; chunk++, chunks--) {
             const struct array_chunk *c = &l->chunk[chunk];
             if (c->offset != ARRAY_NO_CHUNK)
-                FB_TRY(gather_add(&b->gather, b->gather.fd, c->offset, c->length, NULL, b->at, e));
+                FB_TRY(gather_add(&b->gather, b->gather.fd, b->l->where.key, c->offset, c->length, NULL, b->at, e));
             b->at = next_on_stage(b->at, c);
         }
     }
@@ -224,7 +232,7 @@ static int list_chunks(struct bag *b, const struct array_layout *l, const struct
 
 static int list_whole(struct bag *b, const struct array_layout *l, struct fb_error *e)
 {
-    FB_TRY(gather_add(&b->gather, b->gather.fd, l->offset, l->bytes, NULL, b->at, e));
+    FB_TRY(gather_add(&b->gather, b->gather.fd, b->l->where.key, l->offset, l->bytes, NULL, b->at, e));
     b->at += l->bytes;
     return 0;
 }
@@ -492,7 +500,7 @@ static int prepare(struct bag *b, struct fb_error *e)
 {
     const struct arrays *a = b->f->arrays;
     for (int k = 0; k < a->count; k++)
-        FB_TRY(check_field(b, k, layout_of(b, k), e));
+        FB_TRY(check_field(b, k, layout_of(b, k), e)); /* the first one first: the others are compared with it */
     FB_TRY(pick(b, array_rows(layout_of(b, 0)), e));
     return check_room(b, e);
 }
@@ -502,7 +510,9 @@ static int read_all(struct bag *b, struct fb_error *e)
     b->at = 0;
     for (int k = 0; k < b->f->arrays->count; k++)
         FB_TRY(list_field(b, k, e));
-    return gather_read(b->f, &b->gather, b->l, b->l->where.object, &b->stage, e);
+    if (b->at > b->gather.stage_bytes)
+        b->gather.stage_bytes = b->at; /* rows that were never written take room, too */
+    return gather_read(b->f, &b->gather, b->l, &b->stage, e);
 }
 
 static int take_all(struct bag *b, struct fb_error *e)

@@ -1,12 +1,19 @@
 #include "feed/gather.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
-enum { WAITS_FOR_MEMORY = 200 };
+static int ends_early(struct fb_error *e, const char *path, uint64_t end)
+{
+    error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of what is wanted", (unsigned long long)end);
+    error_remedy(e, "the file was cut short: copy it again");
+    error_at(e, path, (int64_t)end);
+    return FB_E_DATA;
+}
 
 /* ---- waiting ---- */
 
@@ -15,36 +22,24 @@ static void piece_done(struct io_request *r)
     struct waited *x = r->owner;
     struct feed *f = x->feed;
     meter_work(&f->meter, 0, STAGE_READ, r->done_ns > r->submitted_ns ? r->done_ns - r->submitted_ns : 0, 1, r->status == 0 ? r->got : 0);
-    if (r->status == 0 && r->got < r->length) {
-        error_set(r->error, FB_E_DATA, "read", "it ends at byte %llu, inside of what is wanted", (unsigned long long)(r->offset + r->got));
-        error_remedy(r->error, "the file was cut short: copy it again");
-        error_at(r->error, r->path, (int64_t)(r->offset + r->got));
-        r->status = FB_E_DATA;
-    }
+    if (r->status == 0 && r->got < r->length)
+        r->status = ends_early(r->error, r->path, r->offset + r->got);
     atomic_fetch_add_explicit(&f->io_reads, 1, memory_order_relaxed);
     if (atomic_fetch_sub_explicit(&x->pending, 1, memory_order_acq_rel) == 1)
         crew_push(f, x->load);
 }
 
-static struct waited *waited_new(struct feed *f, uint32_t count, size_t stage_bytes, struct fb_error *e)
+/* NULL: the budget has nothing left for it. Nobody waits for memory here: those who would give some back may be waiting for this worker. */
+static struct waited *waited_new(struct feed *f, uint32_t count, size_t stage_bytes)
 {
     size_t head = sizeof(struct waited) + count * (sizeof(struct io_request) + sizeof(struct fb_error));
     head = (head + 63) & ~(size_t)63;
     uint64_t bytes = (head + stage_bytes + IO_TAIL + 63) & ~(size_t)63;
-    bool is_paid = false;
-    for (int i = 0; i < WAITS_FOR_MEMORY && !(is_paid = budget_take(f->budget, MEMORY_READS, bytes)); i++) {
-        if (atomic_load_explicit(&f->is_closing, memory_order_relaxed))
-            break;
-        uint32_t seen = budget_seen(f->budget);
-        crew_press(NULL);
-        budget_wait(f->budget, seen, 5000000);
-    }
-    struct waited *x = is_paid ? aligned_alloc(64, bytes) : NULL;
+    if (!budget_take(f->budget, MEMORY_READS, bytes))
+        return NULL;
+    struct waited *x = aligned_alloc(64, bytes);
     if (!x) {
-        if (is_paid)
-            budget_give(f->budget, MEMORY_READS, bytes);
-        error_set(e, is_paid ? FB_E_NOMEM : FB_E_BUDGET, "read", "no memory for %zu bytes to be read", stage_bytes);
-        error_remedy(e, "raise memory=, or lower batch_size=");
+        budget_give(f->budget, MEMORY_READS, bytes);
         return NULL;
     }
     *x = (struct waited){.feed = f, .count = count, .taken = bytes, .stage = (uint8_t *)x + head, .fd = -1};
@@ -52,12 +47,34 @@ static struct waited *waited_new(struct feed *f, uint32_t count, size_t stage_by
     return x;
 }
 
-static int hand_to_io(struct feed *f, struct gather *g, struct load *l, const char *path, uint32_t there, const uint8_t *stage,
-                      struct fb_error *e)
+/* The short way when there is no memory to wait with: the worker waits itself. */
+static int read_here(struct feed *f, const struct gather *g, struct fb_error *e)
 {
-    struct waited *x = waited_new(f, g->count - there, g->stage_bytes, e);
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct io_piece *p = &g->piece[i];
+        for (uint64_t got = p->is_there ? p->length : 0; got < p->length;) {
+            ssize_t n = pread(p->fd, (char *)p->to + got, p->length - got, (off_t)(p->offset + got));
+            if (n < 0 && errno == EINTR)
+                continue;
+            if (n < 0) {
+                int rc = error_set_errno(e, "read", errno, "read the file");
+                error_at(e, p->path, (int64_t)(p->offset + got));
+                return rc;
+            }
+            if (n == 0)
+                return ends_early(e, p->path, p->offset + got);
+            got += (uint64_t)n;
+        }
+    }
+    atomic_fetch_add_explicit(&f->io_reads, g->count, memory_order_relaxed);
+    return 0;
+}
+
+static int hand_to_io(struct feed *f, struct gather *g, struct load *l, uint32_t there, const uint8_t *stage, struct fb_error *e)
+{
+    struct waited *x = waited_new(f, g->count - there, g->stage_bytes);
     if (!x)
-        return e->code;
+        return read_here(f, g, e);
     if (g->stage_bytes)
         memcpy(x->stage, stage, g->stage_bytes);
     x->load = l;
@@ -70,7 +87,7 @@ static int hand_to_io(struct feed *f, struct gather *g, struct load *l, const ch
             continue;
         error_clear(&x->error[n]);
         uint8_t *to = g->piece[i].is_staged ? x->stage + ((uint8_t *)p->to - stage) : p->to;
-        x->request[n] = (struct io_request){.path = path, .has_fd = true, .fd = p->fd, .offset = p->offset, .length = p->length, .buffer = to,
+        x->request[n] = (struct io_request){.path = p->path, .has_fd = true, .fd = p->fd, .offset = p->offset, .length = p->length, .buffer = to,
                                             .capacity = p->length, .done = piece_done, .owner = x, .error = &x->error[n], .dir_fd = -1};
         n++;
     }
@@ -82,7 +99,7 @@ static int hand_to_io(struct feed *f, struct gather *g, struct load *l, const ch
     return 1;
 }
 
-int gather_read(struct feed *f, struct gather *g, struct load *l, const char *path, uint8_t **stage, struct fb_error *e)
+int gather_read(struct feed *f, struct gather *g, struct load *l, uint8_t **stage, struct fb_error *e)
 {
     *stage = NULL;
     if (g->stage_bytes && !(*stage = worker_memory(f, &g->w->bytes, g->stage_bytes + IO_TAIL, e)))
@@ -102,7 +119,7 @@ int gather_read(struct feed *f, struct gather *g, struct load *l, const char *pa
     if (!f->io->ops->try_pieces)
         for (uint32_t i = 0; i < g->count; i++)
             g->piece[i].is_there = false;
-    return hand_to_io(f, g, l, path, there, *stage, e);
+    return hand_to_io(f, g, l, there, *stage, e);
 }
 
 int waited_check(const struct waited *x, struct fb_error *e)

@@ -34,20 +34,21 @@ static inline void gather_start(struct gather *g, struct worker *w)
 {
     *g = (struct gather){.w = w, .fd = -1, .piece = w->pieces.data};
 }
-/* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. */
-static inline int gather_add(struct gather *g, int fd, uint64_t offset, uint64_t length, void *to, size_t stage_at, struct fb_error *e)
+/* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. `path` is for messages and outlives the load. */
+static inline int gather_add(struct gather *g, int fd, const char *path, uint64_t offset, uint64_t length, void *to, size_t stage_at,
+                             struct fb_error *e)
 {
     size_t bytes = g->count * sizeof(*g->piece);
     g->piece = scratch_grow(&g->w->pieces, bytes, bytes + sizeof(*g->piece), e);
     if (!g->piece)
         return e->code;
-    g->piece[g->count++] = (struct io_piece){fd, offset, length, to ? to : (void *)stage_at, false, !to};
+    g->piece[g->count++] = (struct io_piece){fd, offset, length, to ? to : (void *)stage_at, false, !to, path};
     if (!to && stage_at + length > g->stage_bytes)
         g->stage_bytes = stage_at + length;
     return 0;
 }
-/* 0: all is there, *stage as well. 1: the load is gone, and comes back with l->waited. `path` is for messages and outlives the load. */
-int gather_read(struct feed *f, struct gather *g, struct load *l, const char *path, uint8_t **stage, struct fb_error *e);
+/* 0: all is there, *stage as well. 1: the load is gone, and comes back with l->waited. */
+int gather_read(struct feed *f, struct gather *g, struct load *l, uint8_t **stage, struct fb_error *e);
 
 /* When it came back: the error of the first piece that could not be had, if any. */
 int waited_check(const struct waited *x, struct fb_error *e);

@@ -1,6 +1,7 @@
 #include "feed/rows_read.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -60,14 +61,23 @@ static int read_chunk(struct rows_reader *r, const struct array_object *o, const
     *out = NULL;
     if (c->offset == ARRAY_NO_CHUNK)
         return 0;
+    if (r->last == c) {
+        *out = r->chunk.data;
+        return 0;
+    }
+    r->last = NULL;
     uint8_t *stored = scratch_need(&r->stored, c->length + 64, e), *data = scratch_need(&r->chunk, unfilter_chunk_bytes(l), e);
     if (!stored || !data)
         return e->code;
     FB_TRY(rows_pread(o, c->offset, c->length, stored, e));
     int rc = unfilter_chunk(&r->unfilter, l, c->skips, stored, c->length, data, e);
-    error_at(e, o->key, (int64_t)c->offset);
+    if (rc < 0) {
+        error_at(e, o->key, (int64_t)c->offset);
+        return rc;
+    }
+    r->last = c;
     *out = data;
-    return rc;
+    return 0;
 }
 
 static int read_chunked(struct rows_reader *r, const struct array_object *o, const struct array_layout *l, uint64_t first, uint64_t rows,
@@ -98,14 +108,27 @@ static int read_whole(struct rows_reader *r, const struct array_object *o, const
     return 0;
 }
 
-static int read_as_stored(struct rows_reader *r, const struct array_object *o, const struct array_layout *l, uint64_t first, uint64_t rows,
-                          uint8_t *out, struct fb_error *e)
+/* What only the format's own reader can read. */
+static int read_opaque(const struct arrays *a, const struct array_object *o, const struct array_layout *l, uint64_t first, uint64_t rows,
+                       uint8_t *out, struct fb_error *e)
 {
-    if (l->storage == ARRAY_OPAQUE) {
-        error_set(e, FB_E_UNSUPPORTED, "decode", "'%s' cannot be read row by row: %s", l->name, l->why_opaque);
-        error_at(e, o->key, -1);
-        return FB_E_UNSUPPORTED;
-    }
+    const struct array_ops *ops = array_format_by_name(o->file.format);
+    char path[4352];
+    bool is_absolute = o->path[0] == '/';
+    snprintf(path, sizeof(path), "%s%s%s", is_absolute ? "" : a->root, is_absolute ? "" : "/", o->path);
+    struct array_source s = {.path = path, .size = o->size, .allows_external = a->allows_external};
+    if (ops && ops->read_rows)
+        return ops->read_rows(&s, l, first, rows, out, e);
+    error_set(e, FB_E_UNSUPPORTED, "decode", "'%s' cannot be read: %s", l->name, l->why_opaque);
+    error_at(e, o->key, -1);
+    return FB_E_UNSUPPORTED;
+}
+
+static int read_as_stored(struct rows_reader *r, const struct arrays *a, const struct array_object *o, const struct array_layout *l,
+                          uint64_t first, uint64_t rows, uint8_t *out, struct fb_error *e)
+{
+    if (l->storage == ARRAY_OPAQUE)
+        return read_opaque(a, o, l, first, rows, out, e);
     if (array_is_straight(l))
         return read_straight(o, l, first, rows, out, e);
     return l->storage == ARRAY_CHUNKED ? read_chunked(r, o, l, first, rows, out, e) : read_whole(r, o, l, first, rows, out, e);
@@ -117,12 +140,12 @@ int rows_read(struct rows_reader *r, const struct arrays *a, const struct array_
     const struct array_layout *l = o->layout[field];
     const struct array_conversion *c = &o->conversion[field];
     if (array_conversion_is_copy(c))
-        return read_as_stored(r, o, l, first, rows, out, e);
+        return read_as_stored(r, a, o, l, first, rows, out, e);
     uint64_t bytes = rows * array_row_bytes(l), numbers = a->want[field].row_bytes / c->to_bytes;
     uint8_t *stored = scratch_need(&r->rows, bytes, e);
     if (!stored)
         return e->code;
-    FB_TRY(read_as_stored(r, o, l, first, rows, stored, e));
+    FB_TRY(read_as_stored(r, a, o, l, first, rows, stored, e));
     for (uint64_t i = 0; i < rows; i++)
         array_convert(c, stored + i * array_row_bytes(l), (uint8_t *)out + i * a->want[field].row_bytes, numbers);
     return 0;

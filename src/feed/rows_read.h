@@ -9,6 +9,7 @@
 struct rows_reader {
     struct unfilter unfilter;
     struct scratch stored, chunk, rows;
+    const struct array_chunk *last; /* the one that `chunk` holds, or NULL */
 };
 
 void rows_reader_init(struct rows_reader *r, struct budget *budget);

@@ -55,6 +55,7 @@ struct io_piece {
     void *to;
     bool is_there;  /* out */
     bool is_staged; /* the caller's */
+    const char *path; /* of the file, for messages; the caller's too */
 };
 
 struct io_figures {

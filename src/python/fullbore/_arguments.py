@@ -24,6 +24,8 @@ _ON_ERROR = {"raise": 0, "skip": 1}
 _DTYPES = ("uint8", "float16", "bfloat16", "float32", "float64", "int16")
 _SHUFFLES = {False: 0, True: 1, "window": 2}
 _SAMPLES = {"auto": 0, "row": 1, "file": 2}
+_HDF5 = (".h5", ".hdf5", ".he5", ".hdf")
+_ONE_ARRAY = (".npy", ".npz", ".safetensors")
 
 def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """All arguments of ``Loader``, by name -> the options of fullbore.h, by name."""
@@ -100,18 +102,34 @@ def with_labels(values: dict[str, Any], labels: Any) -> tuple[dict[str, Any], Co
     """The same with ``labels=`` as columns: for the files of a list, or for the selected samples of a folder or manifest."""
     if labels is None:
         return values, Columns()
-    samples = Samples([os.fsdecode(path) for path in values["paths"]], "", 0) if "paths" in values else _selected(values)
-    if values.get("sample") != _SAMPLES["file"] and "paths" not in values and _is_rows(labels, len(samples.keys)):
-        samples = Samples([""] * len(labels), "", 0)
+    samples = _samples(values, labels)
     columns = check_names(columns_of(labels, samples))
     count = len(samples.keys)
     rows: dict[str, Any] = {} if "paths" in values else {"column_rows": count}
     return {**values, **rows, "columns": [_column(name, array, count) for name, array in columns.arrays.items()]}, columns
 
 
-def _is_rows(labels: Any, files: int) -> bool:
-    """One label for each row of array files, not for each file; the engine checks that they are as many."""
-    return hasattr(labels, "__array__") and hasattr(labels, "__len__") and len(labels) != files
+def _samples(values: dict[str, Any], labels: Any) -> Samples:
+    if "paths" in values:
+        return Samples([os.fsdecode(path) for path in values["paths"]], "", 0)
+    count = _column_length(labels) if _are_rows(values) else None
+    return _selected(values) if count is None else Samples([""] * count, "", 0)  # the engine checks that there are as many rows
+
+
+def _are_rows(values: dict[str, Any]) -> bool:
+    """Is a sample a row, by the engine's own rule? (What a folder holds only the engine knows: there it takes ``sample="row"``.)"""
+    if values.get("sample") != _SAMPLES["auto"]:
+        return values.get("sample") == _SAMPLES["row"]
+    name = os.fsdecode(values.get("source", b"")).lower()
+    return name.endswith(_HDF5) or name.endswith(_ONE_ARRAY) and os.path.isfile(values["source"])
+
+
+def _column_length(labels: Any) -> int | None:
+    """Of columns that are given as they are; None: a table or a function."""
+    if isinstance(labels, Mapping):
+        lengths = {_column_length(column) for column in labels.values()}
+        return lengths.pop() if len(lengths) == 1 else None
+    return len(labels) if hasattr(labels, "__len__") and not isinstance(labels, (str, bytes, os.PathLike)) else None
 
 
 def _selected(values: dict[str, Any]) -> Samples:
@@ -258,7 +276,7 @@ def _fields(fields: Any) -> dict[str, Any]:
     if fields is None:
         return {}
     if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(f, str) and f and "\n" not in f for f in fields):
-        raise _wrong("fields", fields, "a list of names of labels")
+        raise _wrong("fields", fields, "a list of names of arrays or labels")
     names = list(fields[1:]) if fields and fields[0] == "image" else list(fields)
     if "image" in names:
         raise _wrong("fields", fields, "a list that begins with 'image': the picture comes first")

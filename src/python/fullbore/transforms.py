@@ -481,7 +481,10 @@ class ColorJitter(Transform):
 
 @dataclass(frozen=True, init=False)
 class Normalize(Transform):
-    """``(x / 255 - mean) / std`` per channel, in float32 as torch computes it (then rounded to ``dtype``)."""
+    """``(x / 255 - mean) / std`` per channel, in float32 as torch computes it (then rounded to ``dtype``).
+
+    Of arrays and sound the first field becomes ``(x - mean) / std``: with one number, or one for each column or channel.
+    """
 
     name: ClassVar[str] = "normalize"
     mean: tuple[float, ...]
@@ -499,7 +502,7 @@ class Normalize(Transform):
 
     def _channels(self, name: str, value: object) -> tuple[float, ...]:
         numbers = tuple(self._real(name, x, -math.inf) for x in self._items(name, value))
-        if not 1 <= len(numbers) <= 16:
+        if not 1 <= len(numbers) <= 65536:
             raise self._wrong(f"{name} has {len(numbers)} numbers, not one for each channel")
         return numbers * 3 if len(numbers) == 1 else numbers
 
