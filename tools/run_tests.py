@@ -284,13 +284,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("groups", nargs="*", metavar="GROUP", help="only these; default all")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--soak", action="store_true", help="the long sweeps whole (sets FB_SOAK=1)")
-    parser.add_argument("--fuzz-seconds", type=int, help="per fuzz target; default 5, with --soak 300")
+    parser.add_argument("--fuzz-seconds", type=int, help="per fuzz target; default 2, with --soak 300")
     options = parser.parse_args()
     unknown = set(options.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no group called {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
     options.timeout_factor = 40 if options.soak else 3
-    options.fuzz_seconds = options.fuzz_seconds or (300 if options.soak else 5)
+    options.fuzz_seconds = options.fuzz_seconds or (300 if options.soak else 2)
     if options.soak:
         os.environ["FB_SOAK"] = "1"
     return options
