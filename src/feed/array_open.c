@@ -130,7 +130,8 @@ static int want_all(struct arrays *a, const struct array_file *file, struct fb_e
     }
     for (int i = 0; i < file->count; i++) {
         const struct array_layout *l = &file->array[i];
-        if (is_number(l) && (a->unit == ARRAYS_FILES || (l->ndim > 0 && l->shape[0] == rows)))
+        bool has_rows = l->ndim > 0 && l->shape[0] == rows && l->storage != ARRAY_OPAQUE; /* texts and the like: by name only */
+        if (is_number(l) && (a->unit == ARRAYS_FILES || has_rows))
             FB_TRY(add_want(a, l, l->name, e));
     }
     return a->count ? 0 : error_set(e, FB_E_DATA, "dataset", "there is no array of numbers in it");
