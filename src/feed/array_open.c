@@ -329,6 +329,19 @@ static int open_rows(struct feed *f, const struct array_file *first, const char 
 
 /* ---- files: the lengths of all ---- */
 
+/* (mels, frames) instead of samples. */
+static int shape_spectrogram(struct arrays *a, uint32_t rate, struct fb_error *e)
+{
+    struct array_want *w = &a->want[0];
+    uint64_t frames;
+    if (w->dtype != FB_FLOAT32 && w->dtype != FB_FLOAT16 && w->dtype != FB_BFLOAT16)
+        return error_set(e, FB_E_USAGE, "transform", "spectrograms are float32, float16 or bfloat16, not %s", fb_dtype_name(w->dtype));
+    FB_TRY(spectrogram_open(&a->steps.spectrogram, rate, a->steps.crop_samples, &frames, e));
+    w->shape[w->ndim++] = a->steps.spectrogram.options.n_mels;
+    w->shape[w->ndim++] = (int64_t)frames;
+    return 0;
+}
+
 static int shape_sound(struct arrays *a, const struct array_layout *l, struct fb_error *e)
 {
     struct array_want *w = &a->want[0];
@@ -345,6 +358,8 @@ static int shape_sound(struct arrays *a, const struct array_layout *l, struct fb
     }
     if (has_channels)
         w->shape[w->ndim++] = (int64_t)channels;
+    if (a->steps.spectrogram.is_wanted)
+        return shape_spectrogram(a, l->rate, e);
     w->shape[w->ndim++] = (int64_t)frames;
     struct array_conversion c;
     return arrays_prepare_conversion(a, 0, l, &c, e);
@@ -482,7 +497,7 @@ static int open_files(struct feed *f, const fb_options *o, const struct array_fi
             FB_TRY(settle(&v, i, o->collate != 0, e));
         return 0;
     }
-    if (!v.is_same[0] && !o->collate)
+    if ((!v.is_same[0] && !o->collate) || (o->collate && a->steps.spectrogram.is_wanted))
         return refuse_lengths(&v, 0, false, e);
     bool is_fixed = !o->collate;
     int64_t frames = a->want[0].shape[0];

@@ -89,6 +89,13 @@ static bool are_equal(const float *x, uint64_t n)
     return true;
 }
 
+static void free_norm(struct array_steps *s)
+{
+    free(s->mean);
+    free(s->inv_std);
+    s->mean = s->inv_std = NULL;
+}
+
 static int add_norm(struct array_steps *s, char *text, struct fb_error *e)
 {
     struct norm_params p = {0};
@@ -96,7 +103,7 @@ static int add_norm(struct array_steps *s, char *text, struct fb_error *e)
     int64_t count = read_numbers(p.mean, NULL);
     if (count < 1 || read_numbers(p.std, NULL) != count)
         return error_set(e, FB_E_USAGE, "transform", "normalize: mean= and std= want the same count of numbers, 1 to %d", ARRAY_NORM_MAX);
-    array_steps_free(s);
+    free_norm(s);
     s->mean = malloc((size_t)count * sizeof(*s->mean));
     s->inv_std = malloc((size_t)count * sizeof(*s->inv_std));
     if (!s->mean || !s->inv_std)
@@ -113,11 +120,34 @@ static int add_norm(struct array_steps *s, char *text, struct fb_error *e)
     return 0;
 }
 
+static int add_log_mel(struct array_steps *s, char *text, struct fb_error *e)
+{
+    if (s->has_norm)
+        return error_set(e, FB_E_USAGE, "transform", "normalize stands behind log_mel: it is for what comes out");
+    return spectrogram_add_log_mel(&s->spectrogram, text, e);
+}
+
+static int add_masks(struct array_steps *s, char *text, struct fb_error *e)
+{
+    return spectrogram_add_masks(&s->spectrogram, text, e);
+}
+
+/* Behind log_mel it is the spectrogram that is normalised, not the samples. */
+static void pass_norm(struct array_steps *s)
+{
+    if (!s->spectrogram.is_wanted || !s->has_norm)
+        return;
+    s->spectrogram.norm_count = s->norm_count;
+    s->spectrogram.mean = s->mean;
+    s->spectrogram.inv_std = s->inv_std;
+    s->has_norm = false;
+    s->norm_count = 0;
+}
+
 void array_steps_free(struct array_steps *s)
 {
-    free(s->mean);
-    free(s->inv_std);
-    s->mean = s->inv_std = NULL;
+    spectrogram_close(&s->spectrogram);
+    free_norm(s);
 }
 
 static const struct kind {
@@ -128,6 +158,8 @@ static const struct kind {
     {"crop_or_pad", true, false, add_crop},
     {"mono", true, false, add_mono},
     {"sample_instances", false, true, add_instances},
+    {"log_mel", true, false, add_log_mel},
+    {"spec_augment", true, false, add_masks},
     {"normalize", true, true, add_norm},
 };
 
@@ -171,6 +203,7 @@ int array_steps_parse(struct array_steps *s, const char *spec, bool is_sound, st
             *next++ = 0;
         rc = add_step(s, item, is_sound, e);
     }
+    pass_norm(s);
     free(copy);
     return rc;
 }

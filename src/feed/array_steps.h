@@ -1,4 +1,5 @@
-/* The transforms of arrays and sound, from their text: "crop_or_pad samples=24000 random=1; mono; normalize mean=0 std=1". */
+/* The transforms of arrays and sound, from their text: "crop_or_pad samples=24000 random=1; mono; log_mel n_mels=64;
+ * normalize mean=0 std=1". */
 #ifndef FB_FEED_ARRAY_STEPS_H
 #define FB_FEED_ARRAY_STEPS_H
 
@@ -6,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "feed/spectrogram.h"
 
 enum { ARRAY_NORM_MAX = 1 << 16 };
 
@@ -16,6 +18,7 @@ struct array_steps {
     bool has_norm;
     uint64_t norm_count;   /* 1, or one per channel or column */
     float *mean, *inv_std; /* `norm_count` of each */
+    struct spectrogram spectrogram; /* of sound; it then has the norm */
 };
 
 void array_steps_free(struct array_steps *s);

@@ -203,7 +203,7 @@ static int list_straight(struct bag *b, const struct array_layout *l, const stru
 /* The picked rows that lie in one band of chunks: indices [i, i + *count), chunks *chunk .. + *chunks. */
 static void band_at(const struct array_layout *l, const struct picked *p, uint64_t i, uint64_t *count, uint64_t *chunk, uint64_t *chunks)
 {
-    uint64_t height = l->chunk_shape[0], row = picked_row(p, i), end = (row / height + 1) * height;
+    uint64_t height = l->ndim ? l->chunk_shape[0] : 1, row = picked_row(p, i), end = (row / height + 1) * height;
     uint64_t n = p->list ? 1 : end - row < p->count - i ? end - row : p->count - i;
     while (p->list && i + n < p->count && p->list[i + n] < end)
         n++;
@@ -259,7 +259,7 @@ static bool is_whole_band(const struct array_layout *l, uint64_t row, uint64_t n
     bool is_wide = chunks == 1;
     for (int d = 1; d < l->ndim; d++)
         is_wide &= l->chunk_shape[d] == l->shape[d];
-    return is_wide && row % l->chunk_shape[0] == 0 && n == l->chunk_shape[0];
+    return is_wide && (l->ndim == 0 || (row % l->chunk_shape[0] == 0 && n == l->chunk_shape[0]));
 }
 
 static int take_chunk(struct bag *b, const struct array_layout *l, const struct picked *p, uint64_t i, uint64_t n, uint64_t chunk,
@@ -382,12 +382,54 @@ static int check_channels(const struct bag *b, uint64_t channels, struct fb_erro
 {
     const struct arrays *a = b->f->arrays;
     const struct array_want *w = &a->want[0];
-    uint64_t wanted = a->steps.is_mono ? channels : w->ndim > (w->is_variable ? 0 : 1) ? (uint64_t)w->shape[0] : 1;
+    int own = a->steps.spectrogram.is_wanted ? 2 : !w->is_variable; /* dimensions of one channel */
+    uint64_t wanted = a->steps.is_mono ? channels : w->ndim > own ? (uint64_t)w->shape[0] : 1;
     if (channels == wanted)
         return 0;
     char cause[120];
     snprintf(cause, sizeof(cause), "it has %llu channels, the first file %llu", (unsigned long long)channels, (unsigned long long)wanted);
     return refuse(b, e, cause, "use Mono(), or sort the recordings by their channels");
+}
+
+static int check_rate(const struct bag *b, uint32_t rate, struct fb_error *e)
+{
+    uint32_t wanted = b->f->arrays->steps.spectrogram.options.rate;
+    if (rate == wanted)
+        return 0;
+    char cause[120];
+    snprintf(cause, sizeof(cause), "it has %u samples per second; LogMel was made for %u", rate, wanted);
+    return refuse(b, e, cause, "convert it, or sort the recordings by their rate");
+}
+
+/* Samples of all channels on the worker's memory, then one spectrogram after the other into the place. */
+static int place_spectrogram(struct bag *b, const struct array_layout *l, const struct array_conversion *c, const uint8_t *frames,
+                             uint32_t channels, struct fb_error *e)
+{
+    const struct arrays *a = b->f->arrays;
+    const struct array_want *w = &a->want[0];
+    const struct spectrogram *s = &a->steps.spectrogram;
+    uint64_t samples = a->steps.crop_samples, planes = a->steps.is_mono ? 1 : channels;
+    size_t numbers = (size_t)(w->shape[w->ndim - 2] * w->shape[w->ndim - 1]), work = spectrogram_work_bytes(s, samples);
+    size_t signal = (size_t)(planes * samples * sizeof(float) + 63) & ~(size_t)63;
+    uint8_t *memory = worker_memory(b->f, &b->w->work, work + signal + numbers * sizeof(float), e);
+    FB_TRY(check_rate(b, l->rate, e));
+    if (!memory)
+        return e->code;
+    struct array_conversion narrow;
+    FB_TRY(array_conversion_init(&narrow, ARRAY_PLAIN, FB_FLOAT32, w->dtype, NULL, e));
+    float *sound = (float *)(void *)(memory + work), *out = (float *)(void *)(memory + work + signal);
+    if (planes < channels)
+        clip_mono(c, frames, b->clip.frames, b->clip.after, channels, sound);
+    else
+        clip_planes(c, frames, b->clip.frames, b->clip.after, channels, sound, (size_t)samples);
+    struct rng rng = own_rng(b);
+    if (a->steps.crop_is_random)
+        rng_u64(&rng); /* the crop's */
+    for (uint64_t k = 0; k < planes; k++) {
+        FB_TRY(spectrogram_make(s, sound + k * samples, samples, out, memory, &rng, e));
+        array_convert(&narrow, out, (uint8_t *)slot_at(b->l->slot, 0, b->l->place) + k * numbers * narrow.to_bytes, numbers);
+    }
+    return 0;
 }
 
 /* Frames as stored -> the place. */
@@ -400,6 +442,10 @@ static int place_sound(struct bag *b, const struct array_layout *l, enum array_c
     as.code = code;
     struct array_conversion c;
     FB_TRY(check_channels(b, channels, e));
+    if (a->steps.spectrogram.is_wanted) {
+        FB_TRY(array_conversion_init(&c, as.code, as.dtype, FB_FLOAT32, NULL, e));
+        return place_spectrogram(b, l, &c, frames, channels, e);
+    }
     FB_TRY(arrays_prepare_conversion(a, 0, &as, &c, e));
     void *to = slot_at(b->l->slot, 0, b->l->place);
     if (a->steps.is_mono && channels > 1) {

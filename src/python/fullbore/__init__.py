@@ -29,6 +29,7 @@ from .transforms import (
     CropBox,
     CropOrPad,
     Grayscale,
+    LogMel,
     Map,
     Mono,
     Normalize,
@@ -40,6 +41,7 @@ from .transforms import (
     RandomVerticalFlip,
     Resize,
     SampleInstances,
+    SpecAugment,
     Transform,
 )
 
@@ -58,6 +60,7 @@ __all__ = [
     "Grayscale",
     "LengthBuckets",
     "Loader",
+    "LogMel",
     "Map",
     "Monitor",
     "Mono",
@@ -76,6 +79,7 @@ __all__ = [
     "Resize",
     "SampleError",
     "SampleInstances",
+    "SpecAugment",
     "Transform",
     "Verdict",
     "__version__",

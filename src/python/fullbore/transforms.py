@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Literal, get_args
 from .errors import UsageError
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "CropBox", "CropOrPad", "Grayscale", "Map", "Mono", "Normalize", "Pad", "RandomCrop", "RandomGrayscale",
-    "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip", "Resize", "SampleInstances", "Transform",
+    "CenterCrop", "ColorJitter", "CropBox", "CropOrPad", "Grayscale", "LogMel", "Map", "Mono", "Normalize", "Pad", "RandomCrop", "RandomGrayscale",
+    "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip", "Resize", "SampleInstances", "SpecAugment", "Transform",
 ]
 
 Size = int | Sequence[int]
@@ -290,6 +290,119 @@ class Mono(Transform):
     """All channels of a recording mixed into one: their mean."""
 
     name: ClassVar[str] = "mono"
+
+
+@dataclass(frozen=True, init=False)
+class LogMel(Transform):
+    """Recordings of one length (``CropOrPad`` before it) as log-mel spectrograms of shape (mels, frames).
+
+    Parameters are named as librosa and torchaudio name them; the defaults are librosa's ``power_to_db(melspectrogram(...))``. For
+    torchaudio's ``MelSpectrogram`` use ``mel_scale="htk", norm=None, pad_mode="reflect", log=None``. ``sample_rate`` None: that of the
+    first recording; one of another rate is a bad sample. ``ref="max"``: 0 dB is the recording's loudest. ``exact=False`` transforms in
+    float32, as torch does: about twice as fast. A ``Normalize`` behind it is for the spectrogram: one number, or one per mel.
+
+    >>> LogMel(n_mels=40, top_db=None).spec.split()[:6]
+    ['log_mel', 'n_fft=1024', 'hop_length=256', 'n_mels=40', 'f_min=0.0', 'window=hann']
+    """
+
+    name: ClassVar[str] = "log_mel"
+    options: tuple[tuple[str, Any], ...]
+
+    def __init__(
+        self,
+        sample_rate: int | None = None,
+        n_fft: int = 1024,
+        hop_length: int = 256,
+        win_length: int | None = None,
+        n_mels: int = 64,
+        f_min: float = 0.0,
+        f_max: float | None = None,
+        *,
+        window: Literal["hann", "hamming", "ones"] = "hann",
+        mel_scale: Literal["slaney", "htk"] = "slaney",
+        norm: Literal["slaney"] | None = "slaney",
+        center: bool = True,
+        pad_mode: Literal["constant", "reflect"] = "constant",
+        power: float = 2.0,
+        log: Literal["db", "ln", "log10"] | None = "db",
+        amin: float = 1e-10,
+        offset: float = 0.0,
+        ref: float | Literal["max"] = 1.0,
+        top_db: float | None = 80.0,
+        exact: bool = True,
+    ) -> None:
+        options = {
+            "sample_rate": None if sample_rate is None else self._whole("sample_rate", sample_rate, 1, 10**7),
+            "n_fft": self._whole("n_fft", n_fft, 4, 65536),
+            "hop_length": self._whole("hop_length", hop_length, 1, 10**6),
+            "win_length": None if win_length is None else self._whole("win_length", win_length, 1, 65536),
+            "n_mels": self._whole("n_mels", n_mels, 1, 4096),
+            "f_min": self._real("f_min", f_min, 0),
+            "f_max": None if f_max is None else self._real("f_max", f_max, 0),
+            "window": self._one_of("window", window, ("hann", "hamming", "ones")),
+            "mel_scale": self._one_of("mel_scale", mel_scale, ("slaney", "htk")),
+            "norm": self._one_of("norm", norm or "none", ("slaney", "none")),
+            "center": int(bool(center)),
+            "pad_mode": self._one_of("pad_mode", pad_mode, ("constant", "reflect")),
+            "power": self._whole("power", int(power) if power in (1, 2) else power, 1, 2),
+            "log": self._one_of("log", log or "none", ("db", "ln", "log10", "none")),
+            "amin": self._real("amin", amin, 0),
+            "offset": self._real("offset", offset, 0),
+            "ref": 0 if ref == "max" else self._real("ref", ref, 0),
+            "top_db": 0 if top_db is None else self._real("top_db", top_db, 0),
+            "exact": int(bool(exact)),
+        }
+        self._set(options=tuple(options.items()))
+
+    def _one_of(self, name: str, value: object, words: tuple[str, ...]) -> str:
+        if value not in words:
+            raise self._wrong(f"{name} is {value!r}; it is one of {', '.join(words)}")
+        return str(value)
+
+    def _options(self) -> dict[str, Any]:
+        return dict(self.options)
+
+
+@dataclass(frozen=True, init=False)
+class SpecAugment(Transform):
+    """Bands of frequencies and stretches of time of a spectrogram are blanked; stands behind ``LogMel``. Named as torchaudio's.
+
+    Each band is 0 to ``freq_mask_param`` mels wide, each stretch 0 to ``time_mask_param`` frames long and no longer than ``p`` of all of
+    them. ``fill="mean"`` puts the spectrogram's mean there.
+
+    >>> SpecAugment(freq_mask_param=12, time_mask_param=20, n_time_masks=2).spec
+    'spec_augment freq_mask_param=12 time_mask_param=20 n_freq_masks=1 n_time_masks=2 p=1.0 fill=0.0'
+    """
+
+    name: ClassVar[str] = "spec_augment"
+    freq_mask_param: int
+    time_mask_param: int
+    n_freq_masks: int
+    n_time_masks: int
+    p: float
+    fill: float | str
+
+    def __init__(
+        self,
+        freq_mask_param: int,
+        time_mask_param: int,
+        n_freq_masks: int = 1,
+        n_time_masks: int = 1,
+        p: float = 1.0,
+        fill: float | Literal["mean"] = 0.0,
+    ) -> None:
+        self._set(
+            freq_mask_param=self._whole("freq_mask_param", freq_mask_param, 0, 10**6),
+            time_mask_param=self._whole("time_mask_param", time_mask_param, 0, 10**9),
+            n_freq_masks=self._whole("n_freq_masks", n_freq_masks, 0, 32),
+            n_time_masks=self._whole("n_time_masks", n_time_masks, 0, 32),
+            p=self._real("p", p, 0, 1),
+            fill="mean" if fill == "mean" else self._real("fill", fill, -math.inf),
+        )
+
+    def _options(self) -> dict[str, Any]:
+        masks = {k: getattr(self, k) for k in ("freq_mask_param", "time_mask_param", "n_freq_masks", "n_time_masks", "p")}
+        return {**masks, "mean": 1} if self.fill == "mean" else {**masks, "fill": self.fill}
 
 
 @dataclass(frozen=True, init=False)
