@@ -19,6 +19,7 @@ from ._monitor import Monitor, monitor
 from ._replay import Replay, replay
 from ._talk import listen as _listen
 from .batch import Batch
+from .build import BuildReport, build
 from .collate import Padded, Ragged, RaggedRows
 from .dataset import Dataset
 from .errors import BudgetError, Error, SampleError
@@ -51,6 +52,7 @@ __version__ = _version()
 __all__ = [
     "Batch",
     "BudgetError",
+    "BuildReport",
     "CenterCrop",
     "ColorJitter",
     "CropBox",
@@ -83,6 +85,7 @@ __all__ = [
     "Transform",
     "Verdict",
     "__version__",
+    "build",
     "monitor",
     "ops",
     "replay",

@@ -1,0 +1,148 @@
+"""Writing HDF5 without libhdf5's lock: numbers go to their places in a plain file, and ``fullbore-hdf5 adopt`` puts the structure around
+them at the end. The layout of what it is told is that of src/model/hdf5_adopt.h.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import Error
+
+FIRST = 4096  # bytes before the data
+_MAGIC, _FD, _NAME, _DIMS = 0x31414866, 3, 64, 8
+_CODES = {"uint8": 1, "int8": 2, "uint16": 3, "int16": 4, "uint32": 5, "int32": 6, "uint64": 7, "int64": 8, "float16": 9, "float32": 11,
+          "float64": 12, "bool": 13}
+
+
+def find_helper() -> str:
+    """The program that is linked with libhdf5."""
+    here = Path(__file__).resolve().parent
+    places = [os.environ.get("FULLBORE_HDF5_HELPER"), Path(__file__).parent / "fullbore-hdf5", here / "fullbore-hdf5",
+              Path(sys.prefix) / "libexec/fullbore/fullbore-hdf5", "/usr/local/libexec/fullbore/fullbore-hdf5",
+              "/usr/libexec/fullbore/fullbore-hdf5"]
+    for place in places:
+        if place and os.access(place, os.X_OK):
+            return str(place)
+    raise Error("HDF5 files need the program fullbore-hdf5, which is not there", stage="build",
+                remedy="it is installed with the package; FULLBORE_HDF5_HELPER may name it")
+
+
+class Column:
+    """One dataset: rows of one shape and dtype, one after the other."""
+
+    def __init__(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> None:
+        self.name, self.dtype, self.shape, self.offset, self.rows = name, dtype, shape, offset, 0
+        self.row_bytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+
+    def record(self) -> bytes:
+        shape = (self.rows, *self.shape)
+        code = 0 if self.dtype.kind == "S" else _CODES[self.dtype.name]
+        return struct.pack(f"<{_NAME}s4I{_DIMS}Q3Q", self.name.encode(), code, self.dtype.itemsize, len(shape), 0,
+                           *shape, *[0] * (_DIMS - len(shape)), 0, self.offset, 0)
+
+
+class Hdf5File:
+    """An HDF5 file being made under a temporary name. Nothing is under its own before ``finish``."""
+
+    def __init__(self, output: str | os.PathLike[str], overwrite: bool) -> None:
+        self.path = Path(output)
+        self.partial = self.path.parent / f".{self.path.name}.partial"
+        self._helper = find_helper()
+        if self.path.exists() and not overwrite:
+            raise Error("the output is there already", stage="build", path=str(self.path), remedy="overwrite=True replaces it, at the end")
+        try:
+            self.fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            raise Error(f"cannot make it: {error.strerror}", stage="build", path=str(self.partial), sys_errno=error.errno) from error
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self.fd)
+            raise Error("another build is writing this file", stage="build", path=str(self.path),
+                        remedy="wait for it, or choose another name") from None
+        os.ftruncate(self.fd, 0)
+        self.columns: dict[str, Column] = {}
+        self.end = FIRST
+
+    def add(self, name: str, dtype: Any, shape: tuple[int, ...], most_rows: int) -> Column:
+        """Room for a dataset of at most so many rows."""
+        kind = np.dtype(dtype)
+        if kind.kind != "S" and kind.name not in _CODES:
+            raise Error(f"{name!r} is {kind}: HDF5 has no such numbers", stage="build", remedy="return float32, float16 or whole numbers")
+        if len(name.encode()) >= _NAME or len(shape) >= _DIMS:
+            raise Error(f"{name!r} has a name or a shape that is too long", stage="build")
+        column = Column(name, kind, shape, -(-self.end // 64) * 64 if self.columns else FIRST)
+        self.end = column.offset + most_rows * column.row_bytes
+        self.columns[name] = column
+        return column
+
+    def append(self, column: Column, rows: Any) -> None:
+        data = memoryview(np.ascontiguousarray(rows, dtype=column.dtype)).cast("B") if len(rows) else memoryview(b"")
+        at = column.offset + column.rows * column.row_bytes
+        while data:
+            try:
+                written = os.pwrite(self.fd, data[: 1 << 30], at)
+            except OSError as error:
+                raise Error(f"cannot write the file: {error.strerror}", stage="write", path=str(self.path), sys_errno=error.errno) from error
+            at, data = at + written, data[written:]
+        column.rows += len(rows)
+
+    def finish(self, attributes: dict[str, str | int | float]) -> int:
+        """Structure, disk, name. Returns the size of the file."""
+        columns = [c for c in self.columns.values() if c.rows]
+        end = max((c.offset + c.rows * c.row_bytes for c in columns), default=FIRST)
+        records = [_attribute(name, value) for name, value in attributes.items()]
+        text = struct.pack("<4IQ", _MAGIC, len(columns), len(records), 0, end) + b"".join([c.record() for c in columns] + records)
+        os.ftruncate(self.fd, end)
+        with tempfile.TemporaryFile() as description:
+            description.write(text)
+            description.seek(0)
+            self._adopt(description.fileno())
+        size = os.fstat(self.fd).st_size
+        os.fsync(self.fd)
+        os.rename(self.partial, self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        os.fsync(folder)
+        os.close(folder)
+        os.close(self.fd)
+        self.fd = -1
+        return size
+
+    def _adopt(self, description: int) -> None:
+        data = fcntl.fcntl(self.fd, fcntl.F_DUPFD_CLOEXEC, 10)
+        read, write = os.pipe()
+        high = fcntl.fcntl(write, fcntl.F_DUPFD_CLOEXEC, 10)
+        source = fcntl.fcntl(description, fcntl.F_DUPFD_CLOEXEC, 10)
+        try:
+            actions = [(os.POSIX_SPAWN_DUP2, source, 0), (os.POSIX_SPAWN_DUP2, high, 1), (os.POSIX_SPAWN_DUP2, data, _FD)]
+            child = os.posix_spawn(self._helper, ["fullbore-hdf5", "adopt"], os.environ, file_actions=actions)
+        finally:
+            for fd in (data, write, high, source):
+                os.close(fd)
+        with os.fdopen(read, "rb") as pipe:
+            said = pipe.read().decode(errors="replace").strip()
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0:
+            raise Error(f"fullbore-hdf5 could not make the file: {said or 'it ended without a word'}", stage="build", path=str(self.path))
+
+    def drop(self) -> None:
+        """Gives up: nothing is left."""
+        if self.fd >= 0:
+            os.unlink(self.partial)
+            os.close(self.fd)
+            self.fd = -1
+
+
+def _attribute(name: str, value: str | int | float) -> bytes:
+    if isinstance(value, str):
+        kind, data = 1, value.encode()[:32768]
+    else:
+        kind, data = (2, struct.pack("<q", value)) if isinstance(value, int) else (3, struct.pack("<d", value))
+    return struct.pack(f"<{_NAME}s4I", name.encode(), 0xFFFFFFFF, kind, len(data), 0) + data
