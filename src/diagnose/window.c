@@ -71,6 +71,19 @@ static bool has_loader_processes(const struct snapshot *r)
     return r->role[ROLE_LOADER].processes > 0;
 }
 
+/* Loaders that die and are not followed by others: that is the end, not a pause between epochs. */
+static int last_deaths(const struct series *s)
+{
+    int after = 0;
+    for (int i = 0; i < s->count; i++)
+        after = s->row[i].loader_births > 0 ? i + 1 : after;
+    if (!s->count || has_loader_processes(&s->row[s->count - 1]))
+        return s->count;
+    while (after < s->count && !(s->row[after].loader_deaths > 0))
+        after++;
+    return after;
+}
+
 static int begin_of_end(const struct series *s)
 {
     int last = s->count;
@@ -86,7 +99,8 @@ static int begin_of_end(const struct series *s)
         return s->count;
     while (last > 0 && !has_loader_processes(&s->row[last - 1]))
         last--;
-    return last;
+    int deaths = last_deaths(s);
+    return deaths < last ? deaths : last;
 }
 
 static void add_up(const struct series *s, struct window *w)

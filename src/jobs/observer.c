@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "host/host.h"
 #include "host/proc_file.h"
 
@@ -156,6 +157,12 @@ void observer_take(struct observer *o, uint64_t now)
         look_for_pillow(o);
 }
 
+/* Looks at even distances would see a loop of that length at the same point again and again. */
+static double jitter(uint64_t now)
+{
+    return 0.75 + 0.5 * (double)(rng_mix(now, 1) >> 11) / 9007199254740992.0;
+}
+
 bool observer_step(struct observer *o)
 {
     uint64_t now = clock_now_ns(), cpu = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID),
@@ -177,7 +184,7 @@ bool observer_step(struct observer *o)
     double smooth = 0.9 * (double)o->tick_ns + 0.1 * cost; /* one dear look (a snapshot) is no reason to slow down */
     uint64_t least = o->is_machine_only ? discover_ns : tick_least_ns;
     o->tick_ns = smooth < (double)least ? least : smooth > (double)tick_most_ns ? tick_most_ns : (uint64_t)smooth;
-    o->tick_at = now + o->tick_ns;
+    o->tick_at = now + (uint64_t)((double)o->tick_ns * jitter(now));
     return is_due;
 }
 

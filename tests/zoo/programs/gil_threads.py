@@ -1,12 +1,12 @@
-"""Loader threads that parse in Python: four of them, one lock. With ZOO_PROCESSES=N processes instead: a remedy."""
-import glob, multiprocessing, os, queue, threading, time
+"""Loader threads that parse in Python: four of them, one lock. With ZOO_PROCESSES=N a DataLoader's workers instead: a remedy."""
+import glob, os, queue, threading, time
 from zoo_common import DATA, burn, running, say_rate, vary
 
 paths = sorted(glob.glob(f"{DATA}/small/*"))
 cost, step = vary(0.003), vary(0.004)
 
 
-def load(first: int, workers: int, ready) -> None:
+def batches(first: int, workers: int):
     i = first
     while True:
         batch = []
@@ -15,26 +15,41 @@ def load(first: int, workers: int, ready) -> None:
                 batch.append(f.read())
             burn(cost)
             i += workers
-        try:
-            ready.put(batch, timeout=1)
-        except queue.Full:
-            pass
+        yield batch
 
 
-if __name__ == "__main__":
-    processes = int(os.environ.get("ZOO_PROCESSES", "0"))
-    ready = multiprocessing.Queue(8) if processes else queue.Queue(maxsize=8)
-    make, count = (multiprocessing.Process, processes) if processes else (threading.Thread, 4)
-    loaders = [make(target=load, args=(k, count, ready), daemon=True) for k in range(count)]
-    for t in loaders:
-        t.start()
-    ready.get(timeout=30)
-    started, steps = time.monotonic(), 0
-    while running(started):
-        ready.get(timeout=30)
-        time.sleep(step)
-        steps += 1
-    say_rate(steps, started)
-    for t in loaders if processes else []:
-        t.kill()
+def from_threads(count: int):
+    ready: queue.Queue = queue.Queue(maxsize=8)
+
+    def load(first: int) -> None:
+        for batch in batches(first, count):
+            ready.put(batch)
+
+    for k in range(count):
+        threading.Thread(target=load, args=(k,), daemon=True).start()
+    while True:
+        yield ready.get(timeout=30)
+
+
+def from_processes(count: int):
+    from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+    class Parsed(IterableDataset):
+        def __iter__(self):
+            worker = get_worker_info()
+            return batches(worker.id, worker.num_workers)
+
+    return iter(DataLoader(Parsed(), batch_size=None, num_workers=count))
+
+
+processes = int(os.environ.get("ZOO_PROCESSES", "0"))
+source = from_processes(processes) if processes else from_threads(4)
+next(source)
+started, steps = time.monotonic(), 0
+while running(started):
+    next(source)
+    time.sleep(step)
+    steps += 1
+say_rate(steps, started)
+if not processes:
     os._exit(0)  # daemon threads inside a library may block the normal end
