@@ -22,7 +22,7 @@ enum {
     COLD_ABOVE = 64,         /* of 256: send reads to io */
     PROBE_EVERY = 32,        /* while cold, one load in so many asks whether the cache is warm again */
     LOOK_AHEAD_MOST = 64,
-    WAITS_FOR_ROOM = 2000,   /* naps until a batch that does not fit is given up */
+    WAITS_FOR_ROOM = 200,    /* naps until a batch that does not fit is given up */
     HELD_BY_USER = 2,
     MOST_STAND_INS = 1000    /* looked at for one that fits */
 };
@@ -268,7 +268,11 @@ static bool make_room(struct plan_state *p, struct slot *s)
     size_t bytes = slot_rows_bytes(s, s->count), had = s->rows_capacity;
     if (bytes > had) {
         for (int i = 0; !budget_take(f->budget, MEMORY_SLOTS, bytes - had); i++) {
-            bool is_hopeless = bytes > atomic_load(&f->budget->limit) || i == WAITS_FOR_ROOM;
+            pthread_mutex_lock(&f->lock);
+            drop_free_slots(f); /* of other sizes; nobody else gives them back while this thread waits */
+            bool comes_more = f->ahead || f->held;
+            pthread_mutex_unlock(&f->lock);
+            bool is_hopeless = bytes > atomic_load(&f->budget->limit) || (!comes_more && i >= WAITS_FOR_ROOM);
             if (is_hopeless || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
                 return fail_slot(f, s, bytes);
             uint32_t seen = budget_seen(f->budget);
@@ -282,7 +286,8 @@ static bool make_room(struct plan_state *p, struct slot *s)
     return fail_slot(f, s, bytes);
 }
 
-static void fill_slot(struct plan_state *p, struct slot *s, const struct run *run, uint64_t batch)
+/* False: the batch has failed already. */
+static bool fill_slot(struct plan_state *p, struct slot *s, const struct run *run, uint64_t batch)
 {
     struct feed *f = p->f;
     struct batch_span span = ranks_batch_left(&p->layout, &run->skips, run->start, batch);
@@ -306,7 +311,7 @@ static void fill_slot(struct plan_state *p, struct slot *s, const struct run *ru
             s->place[i].is_repeat = i >= span.count - span.repeats;
         }
         p->todo = rows_plan(f, s, o, p->given);
-        return;
+        return true;
     }
     struct load *loads = s->loads, **tail = &p->todo;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -320,8 +325,7 @@ static void fill_slot(struct plan_state *p, struct slot *s, const struct run *ru
         tail = &l->next;
     }
     *tail = NULL;
-    if (s->room && !make_room(p, s))
-        drop_todo(p);
+    return !s->room || make_room(p, s);
 }
 
 /* f->lock is held: the next batch gets the slot. */
@@ -389,13 +393,18 @@ static void plan_batch(struct plan_state *p, struct slot *s)
     pthread_mutex_unlock(&f->lock);
 
     uint64_t since = clock_now_ns();
-    fill_slot(p, s, &run, batch);
+    bool is_good = fill_slot(p, s, &run, batch);
     source_cache_move(f, &run, s->end);
     meter_work(&f->meter, 0, STAGE_PLAN, clock_now_ns() - since, s->count, 0);
 
     pthread_mutex_lock(&f->lock);
     if (s->generation == atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         append_slot(f, s);
+        if (!is_good) { /* its places are in line; nothing is read for them */
+            pthread_mutex_unlock(&f->lock);
+            drop_todo(p);
+            pthread_mutex_lock(&f->lock);
+        }
     } else {
         p->todo = NULL;
         feed_recycle(f, s);
