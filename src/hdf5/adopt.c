@@ -134,14 +134,16 @@ static bool is_sane(const struct hdf5_adopt_dataset *d)
 static hid_t adopt_dataset(hid_t file, struct fb_error *e)
 {
     struct hdf5_adopt_dataset d;
-    hsize_t shape[FB_MAX_DIMS];
+    hsize_t shape[FB_MAX_DIMS], most[FB_MAX_DIMS];
     if (!take(&d, sizeof(d)) || !is_sane(&d)) {
         short_input(e);
         return H5I_INVALID_HID;
     }
     for (uint32_t i = 0; i < d.ndim; i++)
-        shape[i] = d.shape[i];
-    hid_t type = type_of(&d), space = H5Screate_simple((int)d.ndim, shape, NULL), how = properties_of(&d);
+        shape[i] = most[i] = d.shape[i];
+    if (d.chunk_rows)
+        most[0] = H5S_UNLIMITED; /* so that a chunk may be larger than all rows, and rows may be added */
+    hid_t type = type_of(&d), space = H5Screate_simple((int)d.ndim, shape, most), how = properties_of(&d);
     if (!d.chunk_rows)
         adopt_plan(d.offset, bytes_of(&d));
     hid_t dataset = H5Dcreate2(file, d.name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);

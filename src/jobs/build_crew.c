@@ -105,6 +105,8 @@ static void release_task(struct crew *c, struct task *t)
 {
     if (--t->users > 0)
         return;
+    if (t->data.capacity > 2 * c->p->task_bytes)
+        scratch_free(&t->data);
     t->next = c->spare_task;
     c->spare_task = t;
     c->tasks--;
@@ -116,13 +118,17 @@ static struct task *new_task(struct crew *c)
     if (t)
         c->spare_task = t->next;
     else if ((t = calloc(1, sizeof(*t))))
-        t->data.budget = t->row.budget = &c->budget;
+        t->data.budget = &c->budget;
     return t;
 }
 
-static bool may_start(const struct crew *c)
+/* Recordings may have more rows than the first one promised: then fewer tasks are under way. */
+static bool may_start(struct crew *c)
 {
-    return c->next_file < c->p->files && c->tasks < c->task_limit;
+    if (c->next_file >= c->p->files || c->tasks >= c->task_limit)
+        return false;
+    uint64_t more = c->spare_task ? 0 : c->p->task_bytes;
+    return !c->oldest || atomic_load_explicit(&c->budget.used, memory_order_relaxed) + more <= c->p->memory;
 }
 
 static struct task *start_task(struct crew *c)
@@ -626,10 +632,8 @@ static void find_start(struct crew *c)
 
 static uint64_t limit_of(const struct build_plan *p)
 {
-    uint64_t task = (p->files_per_task * p->rows_guessed + (p->q->deflate ? 2 * p->chunk_rows : 0)) * p->row_bytes;
-    uint64_t most = p->memory / (task ? task : 1) / 2, least = (uint64_t)p->threads + 2;
-    uint64_t usual = (uint64_t)p->threads * MOST_TASKS_PER_THREAD;
-    return most < least ? least : most < usual ? most : usual;
+    uint64_t most = p->task_memory / p->task_bytes, usual = (uint64_t)p->threads * MOST_TASKS_PER_THREAD;
+    return most < usual ? most : usual;
 }
 
 static void free_all(struct crew *c)

@@ -49,7 +49,8 @@ struct build_plan {
     uint64_t chunk_rows;                /* 0: contiguous */
     uint64_t rows_guessed;              /* of one recording */
     uint64_t files_per_task;
-    uint64_t memory;
+    uint64_t memory;                    /* the budget: threads x thread_bytes, and task_memory for rows on their way */
+    uint64_t thread_bytes, task_bytes, task_memory;
     int threads;
     uint64_t question;                  /* xxh3 over everything that the output depends on */
 };

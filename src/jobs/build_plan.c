@@ -200,6 +200,27 @@ static uint64_t between(uint64_t x, uint64_t least, uint64_t most)
     return x < least ? least : x > most ? most : x;
 }
 
+/* What a worker holds at least while it makes rows: a recording, its samples as float32, the transform's work, a chunk being deflated. */
+static int find_thread_bytes(struct build_plan *p, struct fb_error *e)
+{
+    uint64_t largest = 0;
+    for (uint64_t i = 0; i < p->files; i++) {
+        struct catalog_sample s;
+        FB_TRY(catalog_sample(p->dataset.catalog, i, &s, e));
+        largest = s.length > largest && s.length <= p->memory / 8 ? s.length : largest; /* few larger ones may take what is left */
+    }
+    uint64_t signal = p->is_segmented ? 2 * largest : p->window * sizeof(float);
+    p->thread_bytes = largest + signal + (p->mel ? log_mel_work_bytes(p->mel) + p->row_numbers * sizeof(float) : 0);
+    if (p->q->deflate)
+        p->thread_bytes += 3 * p->chunk_rows * p->row_bytes;
+    return 0;
+}
+
+static uint64_t task_bytes(const struct build_plan *p)
+{
+    return p->files_per_task * p->rows_guessed * p->row_bytes * 3 / 2; /* it grows by halves */
+}
+
 static int choose_layout(struct build_plan *p, struct fb_error *e)
 {
     const struct build_request *q = p->q;
@@ -208,18 +229,19 @@ static int choose_layout(struct build_plan *p, struct fb_error *e)
     p->chunk_rows = q->chunk_rows ? q->chunk_rows : q->deflate ? between(CHUNK_BYTES / p->row_bytes, 1, 1024) : 0;
     if (p->chunk_rows > (UINT32_MAX >> 1) / p->row_bytes)
         return usage(e, "a chunk would have more than 2 GiB", "choose fewer --chunk-rows");
+    FB_TRY(find_thread_bytes(p, e));
     /* Tasks as large as chunks spare copying; small ones spread the work and keep memory low. */
     uint64_t rows = p->chunk_rows ? p->chunk_rows : between(TASK_BYTES / p->row_bytes, 1, 256);
+    uint64_t fixed = (uint64_t)p->threads * p->thread_bytes + p->chunk_rows * p->row_bytes, tasks = (uint64_t)p->threads + 2;
     p->files_per_task = between(rows / p->rows_guessed, 1, MOST_TASK_FILES);
-    uint64_t least = (uint64_t)p->threads * 3 * (p->files_per_task * p->rows_guessed + (q->deflate ? 3 * p->chunk_rows : 0)) * p->row_bytes;
-    while (p->files_per_task > 1 && least > p->memory) {
-        least -= (uint64_t)p->threads * 3 * (p->files_per_task - p->files_per_task / 2) * p->rows_guessed * p->row_bytes;
+    while (p->files_per_task > 1 && fixed + tasks * task_bytes(p) > p->memory)
         p->files_per_task /= 2;
-    }
-    if (least <= p->memory)
+    p->task_bytes = task_bytes(p);
+    p->task_memory = p->memory > fixed ? p->memory - fixed : 0;
+    if (tasks * p->task_bytes <= p->task_memory)
         return 0;
     char need[32], has[32];
-    error_set(e, FB_E_BUDGET, "build", "%s of memory are needed, the budget is %s", text_size(least, need, sizeof(need)),
+    error_set(e, FB_E_BUDGET, "build", "%s of memory are needed, the budget is %s", text_size(fixed + tasks * p->task_bytes, need, sizeof(need)),
               text_size(p->memory, has, sizeof(has)));
     error_remedy(e, "give more --memory, or fewer --threads or --chunk-rows");
     return FB_E_BUDGET;

@@ -1,0 +1,184 @@
+"""fullbore.build, LogMel and SpecAugment: batches through a function into HDF5, and spectrograms straight from a loader."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import soundfile
+from recordings import RATE, folder, put
+
+import fullbore as fb
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def wavs(tmp_path: Path) -> Path:
+    return folder(tmp_path / "wavs", 45)
+
+
+CLIP = [fb.CropOrPad(4000)]
+
+
+def samples(path: Path, n: int = 4000) -> np.ndarray:
+    return np.pad(soundfile.read(path, dtype="float32")[0], (0, n))[:n]
+
+
+def test_every_sample_goes_through_the_function_once_and_in_order(wavs: Path, tmp_path: Path) -> None:
+    report = fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x.reshape(len(x), 8, 500).max(axis=2), batch=7, transforms=CLIP, framework="numpy")
+    with h5py.File(tmp_path / "a.h5") as f:
+        keys = f["keys"].asstr()[:]
+        assert list(keys) == sorted(p.relative_to(wavs).as_posix() for p in wavs.rglob("*.wav"))
+        for i, key in enumerate(keys):
+            assert np.array_equal(f["features"][i], samples(wavs / key).reshape(8, 500).max(axis=1))
+        assert [("cat", "dog", "owl")[x] for x in f["labels"]] == [key.split("/")[0] for key in keys]
+    assert report.rows == report.samples == 45 and report.bytes == (tmp_path / "a.h5").stat().st_size
+    assert report.stages["compute"].batches == 7 and "verdict" in str(report)
+
+
+def test_torch_tensors_and_several_fields_and_rows_per_sample(wavs: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    def fn(x):
+        cut = x.unfold(1, 1000, 500)
+        return cut, cut.mean(dim=2).to(torch.float16)
+
+    fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=16, fields=("features", "means"), flatten=True, transforms=CLIP, framework="torch")
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["features"].shape == (45 * 7, 1000) and f["means"].shape == (45 * 7,) and f["means"].dtype == np.float16
+        assert list(f["segment"][:8]) == [0, 1, 2, 3, 4, 5, 6, 0] and f["keys"][6] == f["keys"][0] != f["keys"][7]
+        assert np.array_equal(f["features"][9], samples(wavs / f["keys"].asstr()[9])[1000:2000])
+
+
+@pytest.mark.parametrize(("fn", "word"), [
+    (lambda x: x[:-1], "first dimension"),
+    (lambda x: 1 / 0, "ZeroDivisionError"),
+    (lambda x: np.full((len(x), 2), np.nan), "NaN"),
+    (lambda x: (x, x), "2 arrays"),
+    (lambda x: np.zeros((len(x), len(x))), "of one shape"),
+    (lambda x: x.astype(complex), "no such numbers"),
+])
+def test_what_the_function_does_wrong_is_said_and_leaves_nothing(wavs: Path, tmp_path: Path, fn, word: str) -> None:
+    with pytest.raises(fb.Error, match=word):
+        fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=20, transforms=CLIP, framework="numpy")
+    assert [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
+    assert not any(t.name == "fb-build-write" for t in threading.enumerate())
+
+
+def test_rows_that_are_not_numbers_can_be_left_out(wavs: Path, tmp_path: Path) -> None:
+    def fn(x):
+        out = x.copy()
+        out[::10, 5] = np.inf
+        return out
+
+    report = fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=20, on_nan="skip", transforms=CLIP, framework="numpy")
+    assert report.rows == 45 - 5 and len(report.left_out) == 5
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert np.isfinite(f["features"][:]).all() and len(f["keys"]) == 40
+        for i, key in enumerate(f["keys"].asstr()[:]):
+            assert np.array_equal(f["features"][i], samples(wavs / key))
+
+
+def test_bad_samples_are_left_out_and_nothing_takes_their_place(wavs: Path, tmp_path: Path) -> None:
+    (wavs / "dog/0001.wav").write_bytes(b"RIFFxxxxWAVE")
+    with pytest.raises(fb.SampleError, match="dog/0001"):
+        fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, batch=8, transforms=CLIP, framework="numpy")
+    report = fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, batch=8, transforms=CLIP, framework="numpy", on_error="skip")
+    assert report.rows == 44 and [key for key, _ in report.left_out] == ["dog/0001.wav"]
+    with h5py.File(tmp_path / "a.h5") as f:
+        keys = list(f["keys"].asstr()[:])
+        assert len(set(keys)) == 44 and "dog/0001.wav" not in keys and keys == sorted(keys)
+        for i, key in enumerate(keys):
+            assert np.array_equal(f["features"][i], samples(wavs / key))
+
+
+def test_an_output_that_is_there_stays_unless_overwritten(wavs: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.h5").write_text("mine")
+    with pytest.raises(fb.Error, match="there already"):
+        fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, transforms=CLIP)
+    assert (tmp_path / "a.h5").read_text() == "mine"
+    fb.build(wavs, tmp_path / "a.h5", fn=lambda x: np.asarray(x), transforms=CLIP, overwrite=True)
+
+
+def test_a_loader_feeds_what_was_built(wavs: Path, tmp_path: Path) -> None:
+    fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x * 2, batch=16, transforms=CLIP, framework="numpy")
+    with fb.Loader(tmp_path / "a.h5", batch_size=10, shuffle=True, framework="numpy") as loader:
+        seen = 0
+        for batch in loader:
+            arrays = batch.as_dict()
+            assert arrays["features"].shape[1:] == (4000,) and set(arrays) == {"features", "labels", "segment"}
+            seen += len(batch[0])
+    assert seen == 45
+
+
+# ---- the transforms
+
+
+def test_a_loader_makes_librosas_spectrograms(wavs: Path) -> None:
+    librosa = pytest.importorskip("librosa")
+    with fb.Loader(wavs, batch_size=9, framework="numpy", transforms=[*CLIP, fb.LogMel(n_fft=512, hop_length=160, n_mels=40)]) as loader:
+        for batch in loader:
+            assert batch[0].shape == (9, 40, 26)
+            for row, key in zip(batch[0], batch.sample_keys, strict=True):
+                power = librosa.feature.melspectrogram(y=samples(wavs / key), sr=RATE, n_fft=512, hop_length=160, n_mels=40, pad_mode="constant")
+                assert np.abs(row - librosa.power_to_db(power)).max() < 1e-4
+
+
+def test_channels_have_their_own_spectrograms_or_are_mixed(tmp_path: Path) -> None:
+    for i in range(4):
+        put(tmp_path / f"s/{i}.wav", i, 5000, channels=2)
+    mel = fb.LogMel(n_fft=512, n_mels=32)
+    both = next(iter(fb.Loader(tmp_path / "s", batch_size=4, framework="numpy", transforms=[*CLIP, mel])))[0]
+    mixed = next(iter(fb.Loader(tmp_path / "s", batch_size=4, framework="numpy", transforms=[*CLIP, fb.Mono(), mel])))[0]
+    assert both.shape == (4, 2, 32, 16) and mixed.shape == (4, 32, 16)
+    put(tmp_path / "t/a.wav", 1, 5000)  # the second file's first channel is made by seed 1
+    alone = next(iter(fb.Loader(tmp_path / "t", framework="numpy", transforms=[*CLIP, mel])))[0]
+    assert np.array_equal(both[1, 0], alone[0]) and not np.array_equal(both[1, 1], alone[0])
+
+
+def test_normalize_behind_it_is_for_the_spectrogram(wavs: Path) -> None:
+    mel = fb.LogMel(n_fft=512, n_mels=3)
+    plain = next(iter(fb.Loader(wavs, batch_size=5, framework="numpy", transforms=[*CLIP, mel])))[0]
+    one = next(iter(fb.Loader(wavs, batch_size=5, framework="numpy", transforms=[*CLIP, mel, fb.Normalize([-30.0], [10.0])])))[0]
+    each = next(iter(fb.Loader(wavs, batch_size=5, framework="numpy", transforms=[*CLIP, mel, fb.Normalize([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])])))[0]
+    assert np.allclose(one, (plain + 30) / 10, atol=1e-5)
+    assert np.allclose(each, (plain - np.array([1, 2, 3])[:, None]) / np.array([1, 2, 4])[:, None], atol=1e-5)
+
+
+def test_masks_are_drawn_by_position_and_change_with_the_epoch(wavs: Path) -> None:
+    def epochs(threads: int) -> list[np.ndarray]:
+        steps = [*CLIP, fb.LogMel(n_fft=512, n_mels=40), fb.SpecAugment(8, 6, n_time_masks=2, fill=-999.0)]
+        with fb.Loader(wavs, batch_size=45, framework="numpy", seed=3, threads=threads, transforms=steps) as loader:
+            return [next(iter(loader))[0].copy() for _ in range(2)]
+
+    a, b = epochs(1), epochs(3)
+    assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True)) and not np.array_equal(a[0], a[1])
+    masked = a[0] == -999
+    bands, stretches = masked.all(axis=2).sum(axis=1), masked.all(axis=1).sum(axis=1)
+    assert 0 < bands.max() <= 8 and 0 < stretches.max() <= 12
+    assert np.array_equal(masked, masked.all(axis=2)[:, :, None] | masked.all(axis=1)[:, None, :])
+
+
+def test_wrong_steps_are_refused_in_words(wavs: Path) -> None:
+    with pytest.raises(fb.Error, match="behind log_mel"):
+        fb.Loader(wavs, transforms=[*CLIP, fb.SpecAugment(4, 4), fb.LogMel()])
+    with pytest.raises(fb.Error, match="CropOrPad"):
+        fb.Loader(wavs, transforms=[fb.LogMel()])
+    with pytest.raises(fb.Error, match="less than one frame|n_fft"):
+        fb.Loader(wavs, transforms=[fb.CropOrPad(100), fb.LogMel(center=False)])
+    with pytest.raises(ValueError, match="mel_scale"):
+        fb.LogMel(mel_scale="bark")  # type: ignore[arg-type]
+
+
+def test_a_recording_of_another_rate_is_a_bad_sample(wavs: Path) -> None:
+    put(wavs / "owl/9000.wav", 1, 5000, rate=8000)
+    with pytest.raises(fb.SampleError, match="8000"):
+        list(fb.Loader(wavs, batch_size=4, transforms=[*CLIP, fb.LogMel(n_fft=512)]))
