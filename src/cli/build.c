@@ -52,15 +52,18 @@ static const struct option options[] = {
     {"dtype", OPTION_STRING, offsetof(struct build_options, dtype), .metavar = "T", .help = "float32 (default) or float16"},
     {"chunk-rows", OPTION_INT, offsetof(struct build_options, chunk_rows), 1, 1 << 24, .metavar = "N",
      .help = "rows of a chunk (default: contiguous; compressed: about 1 MiB)"},
-    {"compress", OPTION_STRING, offsetof(struct build_options, compress), .metavar = "HOW", .help = "none (default), gzip, or gzip-1 to gzip-9"},
+    {"compress", OPTION_STRING, offsetof(struct build_options, compress), .metavar = "HOW",
+     .help = "none (default), gzip, or gzip-1 to gzip-9"},
     {"threads", OPTION_INT, offsetof(struct build_options, threads), 0, 256, .metavar = "N",
      .help = "workers (default: all cores); the file does not depend on it"},
-    {"memory", OPTION_SIZE, offsetof(struct build_options, memory), .metavar = "SIZE", .help = "budget (default: a quarter of what is free, at most 1GiB)"},
+    {"memory", OPTION_SIZE, offsetof(struct build_options, memory), .metavar = "SIZE",
+     .help = "budget (default: a quarter of what is free, at most 1GiB)"},
     {"skip-bad", OPTION_FLAG, offsetof(struct build_options, skip_bad),
      .help = "leave out recordings that cannot be used; they are named, and the exit code is 4"},
     {"resume", OPTION_FLAG, offsetof(struct build_options, resume), .help = "go on with what an interrupted run has written"},
     {"force", OPTION_FLAG, offsetof(struct build_options, force), .help = "replace OUT.h5 if it is there, when the new one is complete"},
-    {"report", OPTION_STRING, offsetof(struct build_options, report), .metavar = "FILE", .help = "write the report there (default: stderr)"},
+    {"report", OPTION_STRING, offsetof(struct build_options, report), .metavar = "FILE",
+     .help = "write the report there (default: stderr)"},
     {"json", OPTION_FLAG, offsetof(struct build_options, json), .help = "one JSON object on stdout"},
     {0},
 };
@@ -214,7 +217,8 @@ static int fail(const struct build_result *r, const struct fb_error *e)
 {
     int code = cli_fail(e);
     if (r->is_kept)
-        fprintf(stderr, "  %llu rows are written and kept beside the output; the same command with --resume goes on, without it starts anew\n",
+        fprintf(stderr,
+                "  %llu rows are written and kept beside the output; the same command with --resume goes on, without it starts anew\n",
                 (unsigned long long)r->rows);
     return code;
 }
@@ -242,7 +246,8 @@ static int build(const char *source, const struct build_options *c)
     else if (rc == 0)
         printf("%s: %llu rows of %llu files\n", c->output, (unsigned long long)r.rows, (unsigned long long)r.files);
     if (r.skipped)
-        fprintf(stderr, "fullbore: %llu recordings were left out:\n%s", (unsigned long long)r.skipped, r.skipped_list ? r.skipped_list : "");
+        fprintf(stderr, "fullbore: %llu recordings were left out:\n%s", (unsigned long long)r.skipped,
+                r.skipped_list ? r.skipped_list : "");
     build_result_free(&r);
     return code;
 }

@@ -128,7 +128,8 @@ static void normalise(const struct spectrogram *s, float *out, uint64_t frames)
     }
 }
 
-int spectrogram_make(const struct spectrogram *s, const float *signal, uint64_t samples, float *out, void *work, struct rng *r, struct fb_error *e)
+int spectrogram_make(const struct spectrogram *s, const float *signal, uint64_t samples, float *out, void *work, struct rng *r,
+                     struct fb_error *e)
 {
     uint64_t frames = log_mel_frames(s->mel, samples);
     FB_TRY(log_mel_run(s->mel, signal, samples, out, (size_t)frames, work, e));

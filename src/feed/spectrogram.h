@@ -25,6 +25,7 @@ void spectrogram_close(struct spectrogram *s);
 /* Bytes of memory for spectrogram_make, 64-byte aligned. */
 size_t spectrogram_work_bytes(const struct spectrogram *s, uint64_t samples);
 /* One channel; `out` has n_mels x frames numbers. */
-int spectrogram_make(const struct spectrogram *s, const float *signal, uint64_t samples, float *out, void *work, struct rng *r, struct fb_error *e);
+int spectrogram_make(const struct spectrogram *s, const float *signal, uint64_t samples, float *out, void *work, struct rng *r,
+                     struct fb_error *e);
 
 #endif

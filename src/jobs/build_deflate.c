@@ -1,4 +1,5 @@
-/* HDF5's shuffle and deflate filters, the writing way. A number's bytes are put apart, so that the like ones lie together, then libdeflate. */
+/* HDF5's shuffle and deflate filters, the writing way. A number's bytes are put apart, so that the like ones lie together, then libdeflate.
+ */
 #include <libdeflate.h>
 
 #include "jobs/build_own.h"
@@ -20,8 +21,8 @@ static void shuffle(uint8_t *out, const uint8_t *in, size_t n, size_t size)
         take_apart(out, in, n / size, size);
 }
 
-int build_deflate_run(struct build_deflate *d, int level, const uint8_t *bytes, size_t n, size_t element, const uint8_t **out, uint64_t *length,
-                      struct fb_error *e)
+int build_deflate_run(struct build_deflate *d, int level, const uint8_t *bytes, size_t n, size_t element, const uint8_t **out,
+                      uint64_t *length, struct fb_error *e)
 {
     if (!d->compressor && !(d->compressor = libdeflate_alloc_compressor(level)))
         return error_set(e, FB_E_NOMEM, "build", "no memory to compress");

@@ -90,7 +90,8 @@ static bool is_still_there(const struct build_files *f)
 {
     char name[NAME_BYTES];
     struct stat mine, there;
-    return fstat(f->journal_fd, &mine) == 0 && fstatat(f->dir_fd, hidden(f, "journal", name), &there, 0) == 0 && mine.st_ino == there.st_ino;
+    return fstat(f->journal_fd, &mine) == 0 && fstatat(f->dir_fd, hidden(f, "journal", name), &there, 0) == 0 &&
+           mine.st_ino == there.st_ino;
 }
 
 static int open_journal(struct build_files *f, struct fb_error *e)

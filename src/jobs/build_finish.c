@@ -423,7 +423,8 @@ static int adopt(const struct ending *x, struct fb_error *e)
     return run_program(x, path, e);
 }
 
-int build_finish(const struct build_plan *p, struct build_files *f, const struct build_table *t, struct build_result *out, struct fb_error *e)
+int build_finish(const struct build_plan *p, struct build_files *f, const struct build_table *t, struct build_result *out,
+                 struct fb_error *e)
 {
     struct ending x = {.p = p, .f = f, .t = t, .out = out, .datasets = {.limit = 1 << 30}, .attributes = {.limit = 1 << 20}};
     int rc = add_columns(&x, e);

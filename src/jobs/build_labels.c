@@ -1,5 +1,5 @@
-/* Labels of recordings: what the source knows (folders are classes; columns of a manifest), or a table of paths and labels. A table becomes a
- * catalog of its own, in memory, and each recording finds its row by its key. */
+/* Labels of recordings: what the source knows (folders are classes; columns of a manifest), or a table of paths and labels. A table becomes
+ * a catalog of its own, in memory, and each recording finds its row by its key. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

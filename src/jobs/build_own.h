@@ -163,7 +163,8 @@ int build_crew_run(const struct build_plan *p, struct build_files *f, struct bui
 
 /* ---- build_finish.c: labels, keys, structure ---- */
 
-int build_finish(const struct build_plan *p, struct build_files *f, const struct build_table *t, struct build_result *out, struct fb_error *e);
+int build_finish(const struct build_plan *p, struct build_files *f, const struct build_table *t, struct build_result *out,
+                 struct fb_error *e);
 
 /* ---- build_deflate.c: HDF5's shuffle and deflate ---- */
 
@@ -173,8 +174,8 @@ struct build_deflate {
 };
 
 /* *out lives until the next call. One thread at a time. */
-int build_deflate_run(struct build_deflate *d, int level, const uint8_t *bytes, size_t n, size_t element, const uint8_t **out, uint64_t *length,
-                      struct fb_error *e);
+int build_deflate_run(struct build_deflate *d, int level, const uint8_t *bytes, size_t n, size_t element, const uint8_t **out,
+                      uint64_t *length, struct fb_error *e);
 void build_deflate_free(struct build_deflate *d);
 
 #endif

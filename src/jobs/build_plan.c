@@ -241,8 +241,8 @@ static int choose_layout(struct build_plan *p, struct fb_error *e)
     if (tasks * p->task_bytes <= p->task_memory)
         return 0;
     char need[32], has[32];
-    error_set(e, FB_E_BUDGET, "build", "%s of memory are needed, the budget is %s", text_size(fixed + tasks * p->task_bytes, need, sizeof(need)),
-              text_size(p->memory, has, sizeof(has)));
+    error_set(e, FB_E_BUDGET, "build", "%s of memory are needed, the budget is %s",
+              text_size(fixed + tasks * p->task_bytes, need, sizeof(need)), text_size(p->memory, has, sizeof(has)));
     error_remedy(e, "give more --memory, or fewer --threads or --chunk-rows");
     return FB_E_BUDGET;
 }
@@ -254,10 +254,11 @@ static void find_question(struct build_plan *p)
     const struct build_request *q = p->q;
     struct text t = {.limit = 4096};
     text_printf(&t, "%s|%016llx|%d|%u %u %u %a %a %d %a %d|%u %d|%llu %llu %d %d|%a %a %a %llu|%d %llu %d|%d|%016llx", FB_VERSION,
-                (unsigned long long)catalog_fingerprint(p->dataset.catalog), q->is_raw, q->n_mels, q->n_fft, q->hop_length, q->f_min, q->f_max,
-                q->is_htk, q->top_db, q->is_exact, p->rate, q->is_mono, (unsigned long long)p->window, (unsigned long long)p->stride,
-                p->is_segmented, p->is_padded, q->share[0], q->share[1], q->share[2], (unsigned long long)q->seed, (int)q->dtype,
-                (unsigned long long)p->chunk_rows, q->deflate, q->skips_bad, (unsigned long long)build_labels_digest(p->labels));
+                (unsigned long long)catalog_fingerprint(p->dataset.catalog), q->is_raw, q->n_mels, q->n_fft, q->hop_length, q->f_min,
+                q->f_max, q->is_htk, q->top_db, q->is_exact, p->rate, q->is_mono, (unsigned long long)p->window,
+                (unsigned long long)p->stride, p->is_segmented, p->is_padded, q->share[0], q->share[1], q->share[2],
+                (unsigned long long)q->seed, (int)q->dtype, (unsigned long long)p->chunk_rows, q->deflate, q->skips_bad,
+                (unsigned long long)build_labels_digest(p->labels));
     p->question = checksum_of(t.data, t.length);
     text_free(&t);
 }

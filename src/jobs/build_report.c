@@ -94,11 +94,13 @@ double build_remedy(const struct build_result *r, const struct build_request *q,
     int cores = host_cores();
     double in_memory = 20e-6 * (double)all.files; /* what opening and copying from memory takes */
     if (all.seconds[BUILD_READ] > in_memory)
-        consider(&best, gain_of(r, all.seconds[BUILD_READ] - in_memory), "read from faster storage: `fullbore stage` copies to a local disk or /dev/shm");
+        consider(&best, gain_of(r, all.seconds[BUILD_READ] - in_memory),
+                 "read from faster storage: `fullbore stage` copies to a local disk or /dev/shm");
     if (r->threads < (uint32_t)cores)
         consider(&best, (double)cores / r->threads, "let it use all cores: leave --threads out");
     if (q->is_exact)
-        consider(&best, gain_of(r, all.seconds[BUILD_COMPUTE] * 0.45), "leave --exact out: float32 as torch computes, within 1e-4 dB of the loud parts");
+        consider(&best, gain_of(r, all.seconds[BUILD_COMPUTE] * 0.45),
+                 "leave --exact out: float32 as torch computes, within 1e-4 dB of the loud parts");
     if (q->deflate > 1)
         consider(&best, gain_of(r, all.seconds[BUILD_COMPRESS] * 0.6), "--compress gzip-1: a little larger, much quicker");
     if (q->deflate)
@@ -106,7 +108,8 @@ double build_remedy(const struct build_result *r, const struct build_request *q,
     if (q->dtype == FB_FLOAT32)
         consider(&best, gain_of(r, all.seconds[BUILD_WRITE] / 2), "--dtype float16: half the bytes to write");
     if (build_verdict(r) == BUILD_COMPUTE && r->threads >= (uint32_t)cores)
-        consider(&best, gain_of(r, (all.seconds[BUILD_COMPUTE] + all.seconds[BUILD_COMPRESS]) / 2), "twice the cores: the work is computing");
+        consider(&best, gain_of(r, (all.seconds[BUILD_COMPUTE] + all.seconds[BUILD_COMPRESS]) / 2),
+                 "twice the cores: the work is computing");
     snprintf(out, out_size, "%s", best.text);
     return best.text[0] ? best.gain : 1;
 }
@@ -122,8 +125,8 @@ static void put_split(struct text *out, const char *name, const struct build_fig
 {
     if (!f->batches)
         return;
-    text_printf(out, "%-10s %llu files, %llu rows, %llu bad; per task avg %.1f ms, max %.1f ms; per file CPU avg %.3f ms, max %.2f ms\n", name,
-                (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad,
+    text_printf(out, "%-10s %llu files, %llu rows, %llu bad; per task avg %.1f ms, max %.1f ms; per file CPU avg %.3f ms, max %.2f ms\n",
+                name, (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad,
                 1e3 * f->batch_seconds / (double)f->batches, 1e3 * f->batch_most,
                 f->files ? 1e3 * f->file_cpu_seconds / (double)f->files : 0, 1e3 * f->file_cpu_most);
 }
@@ -134,9 +137,10 @@ static void put_stages(struct text *out, const struct build_result *r, const str
     text_printf(out, "%-10s %12s %12s %12s %14s %14s\n", "stage", "thread time", "of the wall", "alone", "files/s alone", "rows/s alone");
     for (int i = 0; i < BUILD_STAGES; i++)
         if (all->seconds[i] > 0)
-            text_printf(out, "%-10s %10.1f %% %10.1f %% %10.1f %% %14.0f %14.0f\n", build_stage_names[i], share(all->seconds[i], now * threads),
-                        share(wall_of_stage(r, i, false), now), share(wall_of_stage(r, i, true), now),
-                        rate(all->files, all->seconds[i] / threads), rate(all->rows, all->seconds[i] / threads));
+            text_printf(out, "%-10s %10.1f %% %10.1f %% %10.1f %% %14.0f %14.0f\n", build_stage_names[i],
+                        share(all->seconds[i], now * threads), share(wall_of_stage(r, i, false), now),
+                        share(wall_of_stage(r, i, true), now), rate(all->files, all->seconds[i] / threads),
+                        rate(all->rows, all->seconds[i] / threads));
     double busy = 0, idle = r->wall_of[0];
     for (int i = 0; i < BUILD_STAGES; i++)
         busy += wall_of_stage(r, i, true);
@@ -153,7 +157,8 @@ static void put_end(struct text *out, const struct build_result *r, const struct
         text_printf(out, "LOW QUEUE DEPTH: storage is waited for with few reads under way\n");
     for (int i = 0; i < BUILD_SLOWEST && r->slow[i].key[0]; i++) {
         char shown[300];
-        text_printf(out, "%-10s %.2f ms %s\n", i ? "" : "slowest", r->slow[i].milliseconds, text_escape(r->slow[i].key, shown, sizeof(shown)));
+        text_printf(out, "%-10s %.2f ms %s\n", i ? "" : "slowest", r->slow[i].milliseconds,
+                    text_escape(r->slow[i].key, shown, sizeof(shown)));
     }
     text_printf(out, "%-10s %s, of it features %s; at the end %.2f s for structure and disk; memory at most %s\n", "file",
                 text_size(r->bytes, bytes, sizeof(bytes)), text_size(r->payload, payload, sizeof(payload)), r->finish_seconds,
@@ -182,7 +187,8 @@ void build_report_text(const struct build_result *r, const struct build_request 
 
 static void json_figures(struct text *out, const struct build_figures *f)
 {
-    text_printf(out, "{\"files\":%llu,\"rows\":%llu,\"bad_files\":%llu,\"bytes_read\":%llu,\"task_seconds_mean\":%.6f,\"task_seconds_max\":%.6f",
+    text_printf(out,
+                "{\"files\":%llu,\"rows\":%llu,\"bad_files\":%llu,\"bytes_read\":%llu,\"task_seconds_mean\":%.6f,\"task_seconds_max\":%.6f",
                 (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad, (unsigned long long)f->bytes_read,
                 f->batches ? f->batch_seconds / (double)f->batches : 0, f->batch_most);
     text_printf(out, ",\"file_cpu_seconds_mean\":%.9f,\"file_cpu_seconds_max\":%.9f", f->files ? f->file_cpu_seconds / (double)f->files : 0,
@@ -197,8 +203,8 @@ static void json_stages(struct text *out, const struct build_result *r)
     double now = wall(r);
     text_printf(out, ",\"wall_seconds\":%.6f,\"wall_share\":{", now);
     for (int i = 0; i < BUILD_STAGES; i++)
-        text_printf(out, "%s\"%s\":%.6f,\"%s_alone\":%.6f", i ? "," : "", build_stage_names[i], share(wall_of_stage(r, i, false), now) / 100,
-                    build_stage_names[i], share(wall_of_stage(r, i, true), now) / 100);
+        text_printf(out, "%s\"%s\":%.6f,\"%s_alone\":%.6f", i ? "," : "", build_stage_names[i],
+                    share(wall_of_stage(r, i, false), now) / 100, build_stage_names[i], share(wall_of_stage(r, i, true), now) / 100);
     text_printf(out, "}");
 }
 
@@ -221,16 +227,18 @@ void build_report_json(const struct build_result *r, const struct build_request 
     double gain = build_remedy(r, q, remedy, sizeof(remedy));
     text_printf(out, "{\"output\":");
     text_json_string(out, q->output);
-    text_printf(out, ",\"files\":%llu,\"rows\":%llu,\"left_out_files\":%llu,\"resumed_rows\":%llu,\"shape\":[", (unsigned long long)r->files,
-                (unsigned long long)r->rows, (unsigned long long)r->skipped, (unsigned long long)r->resumed_rows);
+    text_printf(out, ",\"files\":%llu,\"rows\":%llu,\"left_out_files\":%llu,\"resumed_rows\":%llu,\"shape\":[",
+                (unsigned long long)r->files, (unsigned long long)r->rows, (unsigned long long)r->skipped,
+                (unsigned long long)r->resumed_rows);
     for (int i = 0; i < r->ndim; i++)
         text_printf(out, "%s%llu", i ? "," : "", (unsigned long long)r->shape[i]);
-    text_printf(out, "],\"dtype\":\"%s\",\"rate\":%u,\"chunk_rows\":%llu,\"file_bytes\":%llu,\"payload_bytes\":%llu,\"checksum\":\"%016llx\"",
+    text_printf(out,
+                "],\"dtype\":\"%s\",\"rate\":%u,\"chunk_rows\":%llu,\"file_bytes\":%llu,\"payload_bytes\":%llu,\"checksum\":\"%016llx\"",
                 fb_dtype_name(q->dtype), r->rate, (unsigned long long)r->chunk_rows, (unsigned long long)r->bytes,
                 (unsigned long long)r->payload, (unsigned long long)r->checksum);
-    text_printf(out, ",\"seconds\":%.6f,\"finish_seconds\":%.6f,\"threads\":%u,\"memory_peak_bytes\":%llu,\"files_per_s\":%.1f,\"rows_per_s\":%.1f",
-                r->seconds, r->finish_seconds, r->threads, (unsigned long long)r->memory_peak, rate(all.files, wall(r)),
-                rate(all.rows, wall(r)));
+    text_printf(
+        out, ",\"seconds\":%.6f,\"finish_seconds\":%.6f,\"threads\":%u,\"memory_peak_bytes\":%llu,\"files_per_s\":%.1f,\"rows_per_s\":%.1f",
+        r->seconds, r->finish_seconds, r->threads, (unsigned long long)r->memory_peak, rate(all.files, wall(r)), rate(all.rows, wall(r)));
     text_printf(out, ",\"all\":");
     json_figures(out, &all);
     text_printf(out, ",\"splits\":{");

@@ -197,7 +197,8 @@ def spoil(wavs: Path) -> dict[str, str]:
     (wavs / "bad/text.wav").write_text("not a recording at all, but long enough to look at\n")
     (wavs / "bad/header.wav").write_bytes(good[:30])
     soundfile.write(wavs / "bad/nan.wav", np.array([0.1, np.nan] * 3000, dtype=np.float32), RATE, subtype="FLOAT")
-    return {"rate": "8000", "stereo": "2 channels", "nothing": "0 samples", "empty": "empty", "text": "", "header": "", "nan": "not a number"}
+    return {"rate": "8000", "stereo": "2 channels", "nothing": "0 samples", "empty": "empty", "text": "", "header": "",
+            "nan": "not a number"}
 
 
 def test_bad_recordings_are_named_and_left_out(wavs: Path, tmp_path: Path) -> None:
@@ -259,7 +260,8 @@ def test_nothing_good_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [
     ("--length", "five"), ("--length", "0"), ("--split", "80"), ("--split", "0/0"), ("--split", "a/b"), ("--dtype", "int8"),
-    ("--compress", "lzf"), ("--compress", "gzip-10"), ("--raw", "--log-mel", "64"), ("--length", "1s", "--segment", "1s"), ("--stride", "1s"),
+    ("--compress", "lzf"), ("--compress", "gzip-10"), ("--raw", "--log-mel", "64"), ("--length", "1s", "--segment", "1s"),
+    ("--stride", "1s"),
     ("--length", "1s", "--n-fft", "7"),
 ])
 def test_wrong_options_are_refused(wavs: Path, tmp_path: Path, wrong: tuple[str, ...]) -> None:
@@ -374,8 +376,8 @@ def test_other_options_do_not_go_on_with_what_was_left(tmp_path: Path) -> None:
     wavs = folder(tmp_path / "wavs", 40)
     (wavs / "owl/9999.wav").write_bytes(b"")
     run(wavs, "-o", tmp_path / "a.h5", "--raw", "--length", "0.2s", code=3)
-    said = json.loads(subprocess.run([COMMAND, "build", wavs, "-o", tmp_path / "a.h5", "--raw", "--length", "0.1s", "--resume", "--skip-bad", "--json"],
-                                     capture_output=True, timeout=60).stdout)
+    again = [COMMAND, "build", wavs, "-o", tmp_path / "a.h5", "--raw", "--length", "0.1s", "--resume", "--skip-bad", "--json"]
+    said = json.loads(subprocess.run(again, capture_output=True, timeout=60).stdout)
     assert said["resumed_rows"] == 0 and said["rows"] == 40
 
 
@@ -398,7 +400,8 @@ def test_the_report_adds_up(wavs: Path, tmp_path: Path) -> None:
 
 def test_memory_stays_inside_the_budget(tmp_path: Path) -> None:
     wavs = folder(tmp_path / "wavs", 400)
-    said = json.loads(run(wavs, "-o", tmp_path / "a.h5", "--segment", "1600", "--stride", "40", "--memory", "64MiB", "--compress", "gzip", "--json"))
+    how = ("--segment", "1600", "--stride", "40", "--memory", "64MiB", "--compress", "gzip", "--json")
+    said = json.loads(run(wavs, "-o", tmp_path / "a.h5", *how))
     assert said["memory_peak_bytes"] <= 64 << 20
     assert "memory" in run(wavs, "-o", tmp_path / "b.h5", "--length", "0.5s", "--memory", "64KiB", code=1)
 

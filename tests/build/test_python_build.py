@@ -33,7 +33,8 @@ def samples(path: Path, n: int = 4000) -> np.ndarray:
 
 
 def test_every_sample_goes_through_the_function_once_and_in_order(wavs: Path, tmp_path: Path) -> None:
-    report = fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x.reshape(len(x), 8, 500).max(axis=2), batch=7, transforms=CLIP, framework="numpy")
+    report = fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x.reshape(len(x), 8, 500).max(axis=2), batch=7, transforms=CLIP,
+                      framework="numpy")
     with h5py.File(tmp_path / "a.h5") as f:
         keys = f["keys"].asstr()[:]
         assert list(keys) == sorted(p.relative_to(wavs).as_posix() for p in wavs.rglob("*.wav"))
@@ -128,7 +129,8 @@ def test_a_loader_makes_librosas_spectrograms(wavs: Path) -> None:
         for batch in loader:
             assert batch[0].shape == (9, 40, 26)
             for row, key in zip(batch[0], batch.sample_keys, strict=True):
-                power = librosa.feature.melspectrogram(y=samples(wavs / key), sr=RATE, n_fft=512, hop_length=160, n_mels=40, pad_mode="constant")
+                power = librosa.feature.melspectrogram(y=samples(wavs / key), sr=RATE, n_fft=512, hop_length=160, n_mels=40,
+                                                       pad_mode="constant")
                 assert np.abs(row - librosa.power_to_db(power)).max() < 1e-4
 
 
@@ -146,9 +148,8 @@ def test_channels_have_their_own_spectrograms_or_are_mixed(tmp_path: Path) -> No
 
 def test_normalize_behind_it_is_for_the_spectrogram(wavs: Path) -> None:
     mel = fb.LogMel(n_fft=512, n_mels=3)
-    plain = next(iter(fb.Loader(wavs, batch_size=5, framework="numpy", transforms=[*CLIP, mel])))[0]
-    one = next(iter(fb.Loader(wavs, batch_size=5, framework="numpy", transforms=[*CLIP, mel, fb.Normalize([-30.0], [10.0])])))[0]
-    each = next(iter(fb.Loader(wavs, batch_size=5, framework="numpy", transforms=[*CLIP, mel, fb.Normalize([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])])))[0]
+    norms: list[list[fb.Transform]] = [[], [fb.Normalize([-30.0], [10.0])], [fb.Normalize([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])]]
+    plain, one, each = (next(iter(fb.Loader(wavs, batch_size=5, framework="numpy", transforms=[*CLIP, mel, *norm])))[0] for norm in norms)
     assert np.allclose(one, (plain + 30) / 10, atol=1e-5)
     assert np.allclose(each, (plain - np.array([1, 2, 3])[:, None]) / np.array([1, 2, 4])[:, None], atol=1e-5)
 

@@ -85,13 +85,14 @@ class Hdf5File:
         return column
 
     def append(self, column: Column, rows: Any) -> None:
-        data = memoryview(np.ascontiguousarray(rows, dtype=column.dtype)).cast("B") if len(rows) else memoryview(b"")
+        data = np.ascontiguousarray(rows, dtype=column.dtype).data.cast("B") if len(rows) else memoryview(b"")
         at = column.offset + column.rows * column.row_bytes
         while data:
             try:
                 written = os.pwrite(self.fd, data[: 1 << 30], at)
             except OSError as error:
-                raise Error(f"cannot write the file: {error.strerror}", stage="write", path=str(self.path), sys_errno=error.errno) from error
+                raise Error(f"cannot write the file: {error.strerror}", stage="write", path=str(self.path),
+                            sys_errno=error.errno) from error
             at, data = at + written, data[written:]
         column.rows += len(rows)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from ._fullbore import version
 from ._hdf5_file import Hdf5File
+from .batch import Batch
 from .errors import Error, UsageError
 from .loader import Loader
 
@@ -149,13 +150,14 @@ class _Sink:
             raise UsageError(f"fn returned {name!r} of shape {rows.shape} for {count} samples", stage="build", path=keys[0],
                              remedy="the first dimension is that of the batch")
         if self.flatten and (rows.ndim < 2 or rows.shape[1] < 1):
-            raise UsageError(f"fn returned {name!r} of shape {rows.shape}: flatten=True wants (batch, rows of a sample, ...)", stage="build")
+            raise UsageError(f"fn returned {name!r} of shape {rows.shape}: flatten=True wants (batch, rows of a sample, ...)",
+                             stage="build")
         shape = rows.shape[2:] if self.flatten else rows.shape[1:]
         many = rows.shape[1] if self.flatten else 1
         known = self.shapes.setdefault(name, (rows.dtype, shape))
         if known != (rows.dtype, shape) or (self.keys and many != self.per_sample):
-            raise UsageError(f"fn returned {name!r} as {rows.dtype} of shape {rows.shape}; before it was {known[0]} with rows of {known[1]}",
-                             stage="build", path=keys[0], remedy="all batches must give rows of one shape and dtype")
+            raise UsageError(f"fn returned {name!r} as {rows.dtype} of shape {rows.shape}; before it was {known[0]} with rows of "
+                             f"{known[1]}", stage="build", path=keys[0], remedy="all batches must give rows of one shape and dtype")
         self.per_sample = many
         return rows
 
@@ -284,6 +286,11 @@ def _on_host(value: Any) -> Any:
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
 
 
+def _labels(batch: Batch) -> dict[str, Any]:
+    fields = zip(batch.names[1:], batch[1:], strict=True)
+    return {"labels" if name == "label" else name: _on_host(value).copy() for name, value in fields}
+
+
 def _kept(samples: Sequence[int], position: int) -> np.ndarray[Any, Any] | None:
     """A sample that is not at its own position stands in for a bad one."""
     at_home = np.asarray(samples, dtype=np.int64) == np.arange(position, position + len(samples))
@@ -309,8 +316,8 @@ def build(
     """Every sample of ``source``, in order, through ``fn`` in batches, into the HDF5 file ``output``.
 
     ``fn`` gets the first array of a batch (images, sound, rows; a tensor on ``device`` when torch is used) and returns an array whose first
-    dimension is the batch, several of them as a tuple (named by ``fields``), or a dict. With ``flatten`` its results are of shape (batch, k,
-    ...) and become k rows per sample. Labels, ``keys`` and ``segment`` are added. ``loader`` takes everything that :class:`Loader` takes
+    dimension is the batch, several of them as a tuple (named by ``fields``), or a dict. With ``flatten`` its results are of shape (batch,
+    k, ...) and become k rows per sample. Labels, ``keys`` and ``segment`` are added. ``loader`` takes everything that :class:`Loader` takes
     but what changes the order.
 
     While a batch is computed, the next ones are read and the last ones are written; up to ``streams`` wait for the writer. With a CUDA
@@ -361,8 +368,7 @@ def _run(feed: Loader, fn: Callable[..., Any], runner: _Cpu | _Cuda, sink: _Sink
             report.stages["wait for data"].add(time.perf_counter() - since)
             keys = list(batch.sample_keys)
             kept = _kept(batch.samples, position) if skips else None
-            labels = {name if name != "label" else "labels": _on_host(value).copy() for name, value in zip(batch.names[1:], batch[1:], strict=True)}
-            writer.put(_Done(keys, labels, kept, runner.run(fn, batch[0], keys)))
+            writer.put(_Done(keys, _labels(batch), kept, runner.run(fn, batch[0], keys)))
             position += len(keys)
             report.seconds = time.perf_counter() - started
             if progress is not None:
