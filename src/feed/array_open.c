@@ -118,8 +118,21 @@ static int want_named(struct feed *f, const struct array_file *file, const char 
     return f->arrays->count ? 0 : refuse_field(file, key, text, e);
 }
 
+static int refuse_all(const struct array_file *file, const char *key, struct fb_error *e)
+{
+    const struct array_layout *l = &file->array[0];
+    char shown[100];
+    if (l->why_opaque[0])
+        error_set(e, FB_E_UNSUPPORTED, "dataset", "no array in it can be read as numbers: '%s' has %s", text_escape(l->name, shown, sizeof(shown)),
+                  l->why_opaque);
+    else
+        error_set(e, FB_E_DATA, "dataset", "there is no array of numbers with rows in it");
+    error_at(e, key, -1);
+    return e->code;
+}
+
 /* Without fields=: all arrays of numbers; of rows, those that have as many as the largest array. */
-static int want_all(struct arrays *a, const struct array_file *file, struct fb_error *e)
+static int want_all(struct arrays *a, const struct array_file *file, const char *key, struct fb_error *e)
 {
     uint64_t rows = 0, most = 0;
     for (int i = 0; i < file->count; i++) {
@@ -134,7 +147,7 @@ static int want_all(struct arrays *a, const struct array_file *file, struct fb_e
         if (is_number(l) && (a->unit == ARRAYS_FILES || has_rows))
             FB_TRY(add_want(a, l, l->name, e));
     }
-    return a->count ? 0 : error_set(e, FB_E_DATA, "dataset", "there is no array of numbers in it");
+    return a->count ? 0 : refuse_all(file, key, e);
 }
 
 static enum arrays_unit unit_of(const struct feed *f, const fb_options *o, const struct array_file *first)
@@ -516,7 +529,7 @@ static int open_with(struct feed *f, const fb_options *o, const struct array_fil
     struct arrays *a = f->arrays;
     a->unit = unit_of(f, o, first);
     if (a->is_sound || !o->fields)
-        FB_TRY(a->is_sound ? add_want(a, &first->array[0], first->array[0].name, e) : want_all(a, first, e));
+        FB_TRY(a->is_sound ? add_want(a, &first->array[0], first->array[0].name, e) : want_all(a, first, s->key, e));
     else
         FB_TRY(want_named(f, first, s->key, o, e));
     choose_dtypes(a, o->dtype);

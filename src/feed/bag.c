@@ -256,7 +256,7 @@ static int list_field(struct bag *b, int field, struct fb_error *e)
 /* A chunk of whole rows, all of which are wanted, may be unfiltered where its rows belong. */
 static bool is_whole_band(const struct array_layout *l, uint64_t row, uint64_t n, uint64_t chunks)
 {
-    bool is_wide = chunks == 1;
+    bool is_wide = chunks == 1 && !l->is_fortran;
     for (int d = 1; d < l->ndim; d++)
         is_wide &= l->chunk_shape[d] == l->shape[d];
     return is_wide && (l->ndim == 0 || (row % l->chunk_shape[0] == 0 && n == l->chunk_shape[0]));

@@ -124,7 +124,7 @@ static bool is_wide(const struct array_layout *l)
     for (int d = 1; d < l->ndim; d++)
         if (l->chunk_shape[d] != l->shape[d])
             return false;
-    return true;
+    return !l->is_fortran;
 }
 
 static uint64_t row_in(const struct group *g, const struct band *b, uint32_t i)

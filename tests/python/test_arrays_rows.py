@@ -104,9 +104,10 @@ def test_npy_in_either_order_npz_and_safetensors(tmp_path: Path) -> None:
     np.save(tmp_path / "f.npy", np.asfortranarray(values))
     np.savez(tmp_path / "stored.npz", features=values, labels=np.arange(300))
     np.savez_compressed(tmp_path / "deflated.npz", features=values, labels=np.arange(300))
+    np.savez_compressed(tmp_path / "fortran.npz", features=np.asfortranarray(values), labels=np.arange(300))
     for name in ("c.npy", "f.npy"):
         np.testing.assert_array_equal(epoch_of(tmp_path / name, shuffle=True), values[[row_of_key(k) for k in keys_of(tmp_path / name, shuffle=True)]])
-    for name in ("stored.npz", "deflated.npz"):
+    for name in ("stored.npz", "deflated.npz", "fortran.npz"):
         with open_arrays(tmp_path / name, fields=FIELDS, sample="row", shuffle=True) as loader:
             assert sorted(check_epoch(loader, values)) == list(range(300))
 

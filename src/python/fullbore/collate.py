@@ -41,17 +41,21 @@ class _Lengths:
     """What padded and ragged rows have in common: torch's habits, for all their arrays at once."""
 
     values: Any
+    _counts: Any  # lengths or offsets: whole numbers
 
-    def _moved(self, move: Callable[[Any], Any]) -> Any:
-        raise NotImplementedError
+    def __init__(self, values: Any, counts: Any) -> None:
+        self.values = values
+        self._counts = counts
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Every tensor moved; ``.to("cuda", non_blocking=True)``. A dtype is for the values, lengths stay whole numbers."""
-        return self._moved(lambda tensor: tensor.to(*args, **kwargs))
+        values = self.values.to(*args, **kwargs)
+        return type(self)(values, self._counts.to(values.device, non_blocking=kwargs.get("non_blocking", False)))
 
     def pin_memory(self, device: Any = None) -> Any:
         """A copy in page-locked memory."""
-        return self._moved(lambda tensor: tensor.pin_memory() if device is None else tensor.pin_memory(device))
+        given = () if device is None else (device,)
+        return type(self)(self.values.pin_memory(*given), self._counts.pin_memory(*given))
 
 
 class Padded(_Lengths):
@@ -60,9 +64,10 @@ class Padded(_Lengths):
     ``lengths`` says how many rows of each sample are real, ``mask`` the same as booleans of shape (batch, longest).
     """
 
-    def __init__(self, values: Any, lengths: Any) -> None:
-        self.values = values
-        self.lengths = lengths
+    @property
+    def lengths(self) -> Any:
+        """Rows of each sample."""
+        return self._counts
 
     @cached_property
     def mask(self) -> Any:
@@ -75,9 +80,6 @@ class Padded(_Lengths):
     def __len__(self) -> int:
         return len(self.values)
 
-    def _moved(self, move: Callable[[Any], Any]) -> Padded:
-        return Padded(move(self.values), move(self.lengths))
-
     def __repr__(self) -> str:
         return f"Padded(values of shape {tuple(self.values.shape)}, lengths {self.lengths.tolist()})"
 
@@ -85,9 +87,10 @@ class Padded(_Lengths):
 class RaggedRows(_Lengths):
     """Samples of different lengths one after another in one array ``values``: sample i is ``values[offsets[i]:offsets[i + 1]]``."""
 
-    def __init__(self, values: Any, offsets: Any) -> None:
-        self.values = values
-        self.offsets = offsets
+    @property
+    def offsets(self) -> Any:
+        """Where each sample begins, and where the last one ends."""
+        return self._counts
 
     @property
     def lengths(self) -> Any:
@@ -100,9 +103,6 @@ class RaggedRows(_Lengths):
     def __getitem__(self, i: int) -> Any:
         i = range(len(self))[i]
         return self.values[int(self.offsets[i]):int(self.offsets[i + 1])]
-
-    def _moved(self, move: Callable[[Any], Any]) -> RaggedRows:
-        return RaggedRows(move(self.values), move(self.offsets))
 
     def __repr__(self) -> str:
         return f"RaggedRows(values of shape {tuple(self.values.shape)}, offsets {self.offsets.tolist()})"
