@@ -12,6 +12,7 @@
  * Blocking work is done without it, except the journal's small writes.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,7 +21,7 @@
 #include "jobs/build_crew.h"
 #include "model/hdf5_adopt.h"
 
-enum { PULSE_NS = 100000000, MOST_TASKS_PER_THREAD = 8 };
+enum { PULSE_NS = 100000000, WRITE_BACK_NS = 20000000, MOST_TASKS_PER_THREAD = 8 };
 
 /* ---- ending ---- */
 
@@ -244,11 +245,27 @@ static void tell(struct build_crew *c, uint64_t started_ns)
     }
 }
 
+/* The disk may begin with what is there, so that little is left to wait for at the end. */
+static void write_back(const struct build_crew *c, uint64_t *done, uint64_t end)
+{
+    if (end > *done)
+        sync_file_range(c->files->data_fd, (off_t)*done, (off_t)(end - *done), SYNC_FILE_RANGE_WRITE);
+    *done = end;
+}
+
 static void wait_for_end(struct build_crew *c, uint64_t started_ns)
 {
+    uint64_t written = c->offset_next, next_pulse = started_ns + PULSE_NS;
     pthread_mutex_lock(&c->lock);
     while (c->running > 0) {
-        thread_cond_wait_until(&c->told, &c->lock, clock_now_ns() + PULSE_NS);
+        thread_cond_wait_until(&c->told, &c->lock, clock_now_ns() + WRITE_BACK_NS);
+        uint64_t end = c->first ? c->first->piece.offset : c->offset_next;
+        pthread_mutex_unlock(&c->lock);
+        write_back(c, &written, end);
+        pthread_mutex_lock(&c->lock);
+        if (clock_now_ns() < next_pulse && c->running > 0)
+            continue;
+        next_pulse = clock_now_ns() + PULSE_NS;
         tell(c, started_ns);
     }
     pthread_mutex_unlock(&c->lock);
