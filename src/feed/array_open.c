@@ -577,6 +577,12 @@ void arrays_close(struct feed *f)
     f->arrays = NULL;
 }
 
+void arrays_give_back(struct feed *f, bool is_live)
+{
+    if (f->arrays && f->arrays->is_chunked && f->arrays->unit == ARRAYS_ROWS)
+        chunk_cache_trim(&f->arrays->cache, is_live);
+}
+
 int arrays_add_fields(const struct arrays *a, struct slot_shape *s, struct fb_error *e)
 {
     for (int i = 0; i < a->count; i++) {

@@ -82,6 +82,8 @@ int arrays_open(struct feed *f, const fb_options *o, struct fb_error *e);
 /* After samples were chosen: reads what is to be kept in memory. */
 int arrays_preload(struct feed *f, bool is_everything, struct fb_error *e);
 void arrays_close(struct feed *f);
+/* Somebody needs memory: an idle feed gives back all unfiltered chunks, a live one half of them. Any thread. */
+void arrays_give_back(struct feed *f, bool is_live);
 
 /* The names in fields= that are arrays of the files are the arrays' business; the others are labels. */
 bool arrays_has_field(const struct arrays *a, const char *name, size_t length);

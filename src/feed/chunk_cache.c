@@ -154,10 +154,11 @@ void chunk_cache_unpin(struct chunk_cache *c, struct chunk_entry *x)
     pthread_mutex_unlock(&c->lock);
 }
 
-void chunk_cache_trim(struct chunk_cache *c)
+void chunk_cache_trim(struct chunk_cache *c, bool is_half)
 {
     pthread_mutex_lock(&c->lock);
-    while (drop_oldest(c))
+    uint64_t kept = is_half ? c->bytes / 2 : 0;
+    while (c->bytes > kept && drop_oldest(c))
         ;
     pthread_mutex_unlock(&c->lock);
 }
@@ -166,7 +167,7 @@ void chunk_cache_close(struct chunk_cache *c)
 {
     if (!c->bucket)
         return;
-    chunk_cache_trim(c);
+    chunk_cache_trim(c, false);
     free(c->bucket);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);

@@ -40,7 +40,7 @@ bool chunk_cache_has(struct chunk_cache *c, uint64_t key);
 struct chunk_entry *chunk_cache_get(struct chunk_cache *c, uint64_t key, size_t bytes, bool *is_mine);
 void chunk_cache_filled(struct chunk_cache *c, struct chunk_entry *x, bool is_good); /* a bad one is dropped; it stays pinned all the same */
 void chunk_cache_unpin(struct chunk_cache *c, struct chunk_entry *x);
-/* Somebody needs memory. */
-void chunk_cache_trim(struct chunk_cache *c);
+/* Somebody needs memory: all goes that is not pinned, or half of what there is. */
+void chunk_cache_trim(struct chunk_cache *c, bool is_half);
 
 #endif

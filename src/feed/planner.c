@@ -107,6 +107,7 @@ static void give_back(struct feed *f)
         feed_replan(f, NULL);
     drop_free_slots(f);
     reads_trim(&f->reads);
+    arrays_give_back(f, f->is_live);
 }
 
 static bool wants_batch(struct feed *f)

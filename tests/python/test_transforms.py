@@ -76,7 +76,7 @@ def test_interpolation_may_be_a_name_or_another_librarys_enum(bicubic: object) -
     (lambda: fb.ColorJitter(hue=0.6), "hue"),
     (lambda: fb.ColorJitter(brightness=-1), "brightness"),
     (lambda: fb.Grayscale(1), "num_output_channels"),
-    (lambda: fb.Normalize([1] * 17, [1] * 17), "mean"),
+    (lambda: fb.Normalize([1] * 70000, [1] * 70000), "mean"),
     (lambda: fb.Normalize((0, 0, 0), (1, 0, 1)), "std"),
 ])
 def test_a_wrong_parameter_is_refused_by_its_name(make: object, named: str) -> None:
