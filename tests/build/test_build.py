@@ -9,9 +9,11 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -427,3 +429,18 @@ def test_a_helper_that_is_not_there_is_named(wavs: Path, tmp_path: Path) -> None
     assert done.returncode == 0 or "fullbore-hdf5" in done.stderr
 
 
+
+
+def test_the_example_learns_from_what_was_built(tmp_path: Path) -> None:
+    """From recordings to a trained model, as the example shows it."""
+    pytest.importorskip("torch")
+    wavs = folder(tmp_path / "wavs", 150)
+    for i, path in enumerate(sorted(wavs.rglob("*.wav"))):  # classes that can be told apart
+        put(path, {"cat": 3, "dog": 60, "owl": 100}[path.parent.name] + 117 * (i % 3), 8000)
+    run(wavs, "-o", tmp_path / "train.h5", "--length", "0.25s", "--split", "80/20")
+    done = subprocess.run([sys.executable, ROOT / "examples/build/train.py", tmp_path / "train.h5", "10"], capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    right, of = map(int, re.search(r"right (\d+) of (\d+)", last).groups())
+    assert of > 15 and right > 0.8 * of and "GPU: " in last, done.stdout
