@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/rng.h"
 #include "jobs/build_own.h"
 #include "jobs/write_all.h"
 #include "model/hdf5_adopt.h"
@@ -119,6 +120,7 @@ static int start_journal(struct build_files *f, const struct build_plan *p, stru
 
 int build_files_open(struct build_files *f, const struct build_plan *p, struct fb_error *e)
 {
+    f->plan = p;
     FB_TRY(split_path(f, p->q->output, e));
     f->dir_fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (f->dir_fd < 0)
@@ -127,6 +129,20 @@ int build_files_open(struct build_files *f, const struct build_plan *p, struct f
     FB_TRY(open_journal(f, e));
     FB_TRY(open_part(f, "partial", &f->data_fd, e));
     return p->q->resumes ? 0 : start_journal(f, p, e);
+}
+
+/* ---- recordings ---- */
+
+/* Takes in the recordings up to `last`. What comes behind may change without spoiling what is there: a bad recording can be mended or
+ * removed, and the build goes on. */
+static void add_sources(struct build_files *f, uint32_t last)
+{
+    for (; f->sources_next <= last; f->sources_next++) {
+        struct catalog_sample s = {.key = ""};
+        catalog_sample(f->plan->dataset.catalog, f->plan->file[f->sources_next], &s, NULL);
+        uint64_t one = rng_mix(rng_mix(checksum_of(s.key, strlen(s.key)), s.length), (uint64_t)s.mtime_ns);
+        f->sources = rng_mix(f->sources, one);
+    }
 }
 
 /* ---- writing entries ---- */
@@ -148,7 +164,10 @@ int build_files_note(struct build_files *f, const struct build_piece *piece, con
                      uint64_t bad_count, struct fb_error *e)
 {
     struct text t = {0};
-    int rc = entry_bytes(piece, row, bad, bad_count, &t, e);
+    struct build_piece full = *piece;
+    add_sources(f, row[piece->rows - 1].file);
+    full.sources = f->sources;
+    int rc = entry_bytes(&full, row, bad, bad_count, &t, e);
     if (rc == 0)
         rc = write_all_at(f->journal_fd, t.data, t.length, f->journal_end, e);
     f->journal_end += rc == 0 ? t.length : 0;
@@ -265,6 +284,13 @@ static int take_entry(struct reading *r, struct fb_error *e)
     const struct build_row *row = (const struct build_row *)(const void *)(all + sizeof(head));
     if (sum != checksum_of(all, bytes) || !are_rows_sane(r, row, head.piece.rows) || !is_data_right(r, &head.piece, row))
         return 0;
+    uint64_t sources = r->f->sources, next = r->f->sources_next;
+    add_sources(r->f, row[head.piece.rows - 1].file);
+    if (head.piece.sources != r->f->sources) {
+        r->f->sources = sources;
+        r->f->sources_next = next;
+        return 0;
+    }
     FB_TRY(build_table_add(r->t, &head.piece, row, e));
     const struct build_bad *bad = (const struct build_bad *)(const void *)(all + sizeof(head) + rows);
     for (uint64_t i = 0; i < head.bads; i++)

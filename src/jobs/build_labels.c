@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/checksum.h"
 #include "dataset/columns.h"
 #include "jobs/build_own.h"
 
@@ -228,9 +227,4 @@ int build_labels_classes(const struct build_labels *l)
 const char *build_labels_class(const struct build_labels *l, int i)
 {
     return catalog_class_name(l->catalog, i);
-}
-
-uint64_t build_labels_digest(const struct build_labels *l)
-{
-    return l->count ? catalog_fingerprint(l->catalog) : 0;
 }

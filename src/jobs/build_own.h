@@ -52,7 +52,7 @@ struct build_plan {
     uint64_t memory;                    /* the budget: threads x thread_bytes, and task_memory for rows on their way */
     uint64_t thread_bytes, task_bytes, task_memory;
     int threads;
-    uint64_t question;                  /* xxh3 over everything that the output depends on */
+    uint64_t question;                  /* xxh3 over everything that rows depend on, but the recordings */
 };
 
 int build_plan_open(struct build_plan *p, const struct build_request *q, struct fb_error *e);
@@ -78,7 +78,6 @@ int build_labels_classes(const struct build_labels *l); /* 0: no names */
 const char *build_labels_class(const struct build_labels *l, int i);
 /* FB_E_DATA: a sample that the table does not name. */
 int build_labels_check(const struct build_labels *l, uint64_t sample, struct fb_error *e);
-uint64_t build_labels_digest(const struct build_labels *l);
 
 /* ---- build_sound.c: one recording -> its rows ---- */
 
@@ -127,13 +126,16 @@ void build_meter_slow(struct build_meter *m, const char *key, uint64_t ns);
 struct build_piece {
     uint64_t number, rows;
     uint64_t offset, length;
-    uint64_t hash; /* of the bytes as written, when deflated */
+    uint64_t hash;    /* of the bytes as written, when deflated */
+    uint64_t sources; /* of keys, sizes and times of all recordings up to that of its last row */
 };
 
 struct build_files {
     char *folder, *name; /* of the output */
     int dir_fd, data_fd, journal_fd;
     uint64_t journal_end;
+    const struct build_plan *plan;
+    uint64_t sources, sources_next; /* the same, and the first recording that is not in it */
 };
 
 int build_files_open(struct build_files *f, const struct build_plan *p, struct fb_error *e);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "base/rng.h"
 #include "host/host.h"
 #include "jobs/build_own.h"
 #include "order/pick.h"
@@ -250,29 +249,14 @@ static int choose_layout(struct build_plan *p, struct fb_error *e)
 
 /* ---- what the output depends on ---- */
 
-/* Sizes and times of the recordings, as catalogued. */
-static uint64_t digest_files(const struct build_plan *p)
-{
-    uint64_t digest = 0;
-    for (uint64_t i = 0; i < p->files; i++) {
-        struct catalog_sample s = {0};
-        catalog_sample(p->dataset.catalog, i, &s, NULL);
-        digest = rng_mix(rng_mix(digest, s.length), (uint64_t)s.mtime_ns);
-    }
-    return digest;
-}
-
 static void find_question(struct build_plan *p)
 {
     const struct build_request *q = p->q;
     struct text t = {.limit = 4096};
-    text_printf(&t, "%s|%016llx|%d|%u %u %u %a %a %d %a %d|%u %d|%llu %llu %d %d|%a %a %a %llu|%d %llu %d|%d|%016llx %016llx", FB_VERSION,
-                (unsigned long long)catalog_fingerprint(p->dataset.catalog), q->is_raw, q->n_mels, q->n_fft, q->hop_length, q->f_min,
-                q->f_max, q->is_htk, q->top_db, q->is_exact, p->rate, q->is_mono, (unsigned long long)p->window,
+    text_printf(&t, "%s|%d|%u %u %u %a %a %d %a %d|%u %d|%llu %llu %d %d|%a %a %a %llu|%d %llu %d", FB_VERSION,
+                q->is_raw, q->n_mels, q->n_fft, q->hop_length, q->f_min, q->f_max, q->is_htk, q->top_db, q->is_exact, p->rate, q->is_mono, (unsigned long long)p->window,
                 (unsigned long long)p->stride, p->is_segmented, p->is_padded, q->share[0], q->share[1], q->share[2],
-                (unsigned long long)q->seed, (int)q->dtype, (unsigned long long)p->chunk_rows, q->deflate, q->skips_bad,
-                (unsigned long long)build_labels_digest(p->labels),
-                (unsigned long long)digest_files(p));
+                (unsigned long long)q->seed, (int)q->dtype, (unsigned long long)p->chunk_rows, q->deflate);
     p->question = checksum_of(t.data, t.length);
     text_free(&t);
 }

@@ -374,6 +374,23 @@ def test_damage_to_what_was_left_is_found_and_made_anew(tmp_path: Path) -> None:
     assert digest(tmp_path / "a.h5") == digest(tmp_path / "with.h5")
 
 
+def test_a_build_goes_on_from_the_first_recording_that_changed(tmp_path: Path) -> None:
+    wavs = folder(tmp_path / "wavs", 120)
+    how = ("--segment", "1600", "--stride", "400", "--threads", "1")
+    bad = wavs / "owl/0110.wav"
+    bad.write_bytes(b"")
+    run(wavs, "-o", tmp_path / "a.h5", *how, code=3)
+    put(wavs / "dog/0001.wav", 77, 9000)  # another one, before it
+    time.sleep(0.01)
+    (wavs / "dog/x").touch()
+    (wavs / "dog/x").unlink()  # the folder is seen to have changed
+    bad.unlink()
+    said = json.loads(run(wavs, "-o", tmp_path / "a.h5", *how, "--resume", "--json"))
+    assert 0 < said["resumed_rows"] < 0.5 * said["rows"]
+    run(wavs, "-o", tmp_path / "b.h5", *how)
+    assert digest(tmp_path / "a.h5") == digest(tmp_path / "b.h5")
+
+
 def test_other_options_do_not_go_on_with_what_was_left(tmp_path: Path) -> None:
     wavs = folder(tmp_path / "wavs", 40)
     (wavs / "owl/9999.wav").write_bytes(b"")
