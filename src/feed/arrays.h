@@ -13,6 +13,7 @@
 #include "codec/array_convert.h"
 #include "feed/array_steps.h"
 #include "feed/chunk_cache.h"
+#include "feed/look.h"
 #include "model/array_ops.h"
 #include "model/catalog.h"
 
@@ -107,10 +108,6 @@ int arrays_row_key(const struct arrays *a, uint64_t row, char *out, size_t out_s
 
 /* Does the worker find the bytes by itself (true), or are they brought as a whole file? */
 bool arrays_reads_itself(const struct feed *f, const struct load *l);
-
-/* look.c: where the arrays of a file lie: from what was learnt, else by looking. */
-int look_at_file(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
-int look_into_bytes(const uint8_t *bytes, size_t n, const char *path, bool allows_external, struct array_file *out, struct fb_error *e);
 
 int arrays_prepare_conversion(const struct arrays *a, int field, const struct array_layout *l, struct array_conversion *out, struct fb_error *e);
 

@@ -70,24 +70,23 @@ int look_into_bytes(const uint8_t *bytes, size_t n, const char *path, bool allow
 }
 
 /* The whole path, for readers in another process; NULL: only a part of a larger file, or no memory. */
-static char *full_path(const struct feed *f, const struct catalog_sample *s)
+static char *full_path(const struct dataset *d, const struct catalog_sample *s)
 {
     char *path = NULL;
     if (s->offset != 0 || s->length != s->object_size)
         return NULL;
     if (s->object[0] == '/')
         return strdup(s->object);
-    return asprintf(&path, "%s/%s", f->dataset.root, s->object) < 0 ? NULL : path;
+    return asprintf(&path, "%s/%s", d->root, s->object) < 0 ? NULL : path;
 }
 
-static int look_now(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+int look_into_file(const struct dataset *d, const struct catalog_sample *s, bool allows_external, struct array_file *out, struct fb_error *e)
 {
-    struct open_file o = {openat(f->dataset.root_fd, s->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), s->offset};
+    struct open_file o = {openat(d->root_fd, s->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), s->offset};
     if (o.fd < 0)
         return error_set_errno(e, "read", errno, "open the file");
-    char *path = full_path(f, s);
-    struct array_source source = {
-        .path = path, .size = s->length, .read = read_file, .ctx = &o, .allows_external = f->arrays->allows_external};
+    char *path = full_path(d, s);
+    struct array_source source = {.path = path, .size = s->length, .read = read_file, .ctx = &o, .allows_external = allows_external};
     int rc = describe(&source, out, e);
     free(path);
     close(o.fd);
@@ -113,7 +112,7 @@ int look_at_file(struct feed *f, const struct catalog_sample *s, struct array_fi
     scratch_free(&record);
     if (rc == 0)
         return 0;
-    rc = look_now(f, s, out, e);
+    rc = look_into_file(&f->dataset, s, f->arrays->allows_external, out, e);
     if (rc < 0)
         error_at(e, s->key, -1);
     else if (f->learnt)

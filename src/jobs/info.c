@@ -7,11 +7,11 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "codec/codec.h"
+#include "dataset/data_names.h"
 #include "jobs/heads.h"
+#include "jobs/info_own.h"
 
-enum { LOOKS = 256 };
-
-static void count_format(struct info *i, const char *name)
+void info_count_format(struct info *i, const char *name)
 {
     for (int k = 0; k < i->format_count; k++)
         if (strcmp(i->format[k].name, name) == 0) {
@@ -53,9 +53,9 @@ static int read_header(struct heads *h, uint32_t at, const struct catalog_sample
     return rc == 1 ? error_set(e, FB_E_DATA, "info", "its header does not end within the first %zu bytes", n) : rc;
 }
 
-static void note_damaged(struct info *i, const char *key, struct fb_error *e)
+void info_note_damaged(struct info *i, const char *key, struct fb_error *e)
 {
-    count_format(i, "damaged");
+    info_count_format(i, "damaged");
     if (i->damaged_example)
         return;
     char line[2048];
@@ -71,7 +71,7 @@ static int by_value(const void *a, const void *b)
 }
 
 struct looked {
-    uint32_t width[LOOKS], height[LOOKS];
+    uint32_t width[INFO_LOOKS], height[INFO_LOOKS];
     int seen;
 };
 
@@ -85,10 +85,10 @@ static void look_at_some(struct heads *h, struct info *i, struct looked *l, cons
         error_clear(&e);
         i->looked++;
         if (read_header(h, k, &s[k], &header, &codec, &e) < 0) {
-            note_damaged(i, s[k].key, &e);
+            info_note_damaged(i, s[k].key, &e);
             continue;
         }
-        count_format(i, codec->name);
+        info_count_format(i, codec->name);
         l->width[l->seen] = header.width;
         l->height[l->seen++] = header.height;
     }
@@ -99,8 +99,8 @@ static void look_at_headers(const struct dataset *d, struct info *i, struct head
     struct looked l = {.seen = 0};
     struct catalog_sample s[HEADS_AT_ONCE];
     uint32_t count = 0;
-    uint64_t stride = i->samples / LOOKS + 1;
-    for (uint64_t k = 0; k < i->samples && i->looked < LOOKS; k += stride) {
+    uint64_t stride = i->samples / INFO_LOOKS + 1;
+    for (uint64_t k = 0; k < i->samples && i->looked < INFO_LOOKS; k += stride) {
         if (catalog_sample(d->catalog, k, &s[count], NULL) < 0)
             return;
         if (++count < h->at_once && k + stride < i->samples)
@@ -169,7 +169,7 @@ static void list_fields(const struct dataset *d, struct info *i)
     }
 }
 
-static int describe(const struct dataset *d, const struct log *log, struct info *i, struct fb_error *e)
+static int describe(const struct dataset *d, const struct log *log, uint64_t memory, struct info *i, struct fb_error *e)
 {
     snprintf(i->kind, sizeof(i->kind), "%s", d->kind);
     i->root = strdup(d->root);
@@ -183,6 +183,11 @@ static int describe(const struct dataset *d, const struct log *log, struct info 
     FB_TRY(count_classes(d, i, e));
     if (look_at_decoded(d, i))
         return 0;
+    snprintf(i->family, sizeof(i->family), "%s", data_family_name(d->family));
+    if (d->family != FAMILY_IMAGE) {
+        info_look_at_arrays(d, i, memory);
+        return 0;
+    }
     struct heads h;
     FB_TRY(heads_open(&h, d, log, e));
     look_at_headers(d, i, &h);
@@ -199,7 +204,7 @@ int info_of(const fb_options *o, struct info *out, struct fb_error *e)
     uint64_t since = clock_now_ns();
     FB_TRY(dataset_open(&d, &r, e));
     out->open_seconds = (double)(clock_now_ns() - since) / 1e9;
-    int rc = describe(&d, &r.log, out, e);
+    int rc = describe(&d, &r.log, o->memory, out, e);
     dataset_close(&d);
     return rc;
 }

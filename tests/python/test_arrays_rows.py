@@ -384,14 +384,14 @@ def test_a_chunk_larger_than_the_cache_is_inflated_once_per_batch_at_most(tmp_pa
 def test_a_cache_of_chunks_makes_room_for_another_loader(tmp_path: Path) -> None:
     path = make_rows(tmp_path / "a.h5", "gzip", rows=20_000)
     np.save(tmp_path / "b.npy", numbers(40_000))
-    with open_arrays(path, fields=FIELDS, shuffle=True, memory="26MiB", threads=2) as one:
+    with open_arrays(path, fields=FIELDS, shuffle=True, memory="30MiB", threads=2) as one:
         running = iter(one)
         for _ in range(100):
             next(running)
         with open_arrays(tmp_path / "b.npy", shuffle=True, batch_size=6000) as two:  # a batch of 2.3 MB, and three more ahead
             assert sum(len(batch[0]) for batch in two) == 40_000
             assert sum(len(batch[0]) for batch in running) == 20_000 - 6400
-            assert two.stats()["budget"]["peak_bytes"] <= 26 << 20
+            assert two.stats()["budget"]["peak_bytes"] <= 30 << 20
 
 
 # ---- one start after another

@@ -1,0 +1,16 @@
+/* Where the arrays of a file lie. */
+#ifndef FB_FEED_LOOK_H
+#define FB_FEED_LOOK_H
+
+#include "dataset/dataset.h"
+#include "model/array_ops.h"
+
+struct feed;
+
+/* From what was learnt, else by looking; what is found is kept. */
+int look_at_file(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
+/* Without a feed: always looks. */
+int look_into_file(const struct dataset *d, const struct catalog_sample *s, bool allows_external, struct array_file *out, struct fb_error *e);
+int look_into_bytes(const uint8_t *bytes, size_t n, const char *path, bool allows_external, struct array_file *out, struct fb_error *e);
+
+#endif
