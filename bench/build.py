@@ -4,8 +4,8 @@
 
 Recordings of about 60 KB (48 kHz, 16 bit, 0.6 s) are made first and are in memory when they are read. Sides take turns within a round;
 figures are medians. Peers write with h5py and use as many processes (torch: threads) as there are cores; they get fewer recordings, as they
-need a few seconds for a thousand. CPU seconds are those of the whole process, so that ratios of them hold on a machine that has other things
-to do.
+need a few seconds for a thousand. CPU seconds are those of the whole process, so that ratios of them hold on a machine that has other
+things to do.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def ours(command: Path, wavs: Path, output: Path, *how: str) -> dict[str, float]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"files_per_s": said["files"] / said["seconds"], "rows_per_s": said["rows"] / said["seconds"],
-            "files_per_s_before_fsync": said["files"] / (said["seconds"] - said["finish_seconds"]), "cpu_us_per_file": 1e6 * cpu / said["files"],
+            "files_per_s_before_fsync": said["files"] / (said["seconds"] - said["finish_seconds"]),
+            "cpu_us_per_file": 1e6 * cpu / said["files"],
             "size_over_payload": said["file_bytes"] / said["payload_bytes"], "memory_peak_mib": said["memory_peak_bytes"] / 2**20}
 
 
@@ -144,20 +145,22 @@ def main() -> None:
             add("80 rows a file", ours(command, wavs, folder / "a.h5", *many))
             add("raw", ours(command, wavs, folder / "a.h5", "--raw", "--length", "0.5s"))
             (folder / "floor").unlink(missing_ok=True)
-            floor = subprocess.run([a.build / "bench/floor_build", folder / "floor", "24000", str(CORES)], input="\n".join(paths), text=True,
-                                   check=True, capture_output=True).stdout
+            loop = [a.build / "bench/floor_build", folder / "floor", "24000", str(CORES)]
+            floor = subprocess.run(loop, input="\n".join(paths), text=True, check=True, capture_output=True).stdout
             add("bare loop, raw", json.loads(floor))
             kernel = json.loads(subprocess.run([a.build / "bench/log_mel", "0.5"], check=True, capture_output=True).stdout)
             speed = kernel["recordings_per_cpu_s"]
-            add("kernels from memory", {"cpu_us_per_file": 1e6 / max(speed["avx2"], speed["c"]), "exact_cpu_us_per_file": 1e6 / speed["exact"]})
+            best_us = 1e6 / max(speed["avx2"], speed["c"])
+            add("kernels from memory", {"cpu_us_per_file": best_us, "exact_cpu_us_per_file": 1e6 / speed["exact"]})
             for way, size in ((by_librosa, 32), (by_scipy, 16), (by_torch, 64)):
                 add(way.__name__.removeprefix("by_"), {"files_per_s": peer(way, paths[: a.peer_files], folder / "p.h5", size)})
     figures = {side: median(each) for side, each in rows.items()}
     best = max(figures[side]["files_per_s"] for side in ("librosa", "scipy", "torch"))
+    kernels = figures["kernels from memory"]
     figures["ratios"] = {"log-mel / best of Python": figures["log-mel"]["files_per_s"] / best,
                          "log-mel exact / best of Python": figures["log-mel exact"]["files_per_s"] / best,
-                         "kernels' CPU / log-mel's": figures["kernels from memory"]["cpu_us_per_file"] / figures["log-mel"]["cpu_us_per_file"],
-                         "the same, exact": figures["kernels from memory"]["exact_cpu_us_per_file"] / figures["log-mel exact"]["cpu_us_per_file"],
+                         "kernels' CPU / log-mel's": kernels["cpu_us_per_file"] / figures["log-mel"]["cpu_us_per_file"],
+                         "the same, exact": kernels["exact_cpu_us_per_file"] / figures["log-mel exact"]["cpu_us_per_file"],
                          "raw / bare loop": figures["raw"]["files_per_s"] / figures["bare loop, raw"]["files_per_s_with_fsync"]}
     if a.json:
         print(json.dumps(figures))
