@@ -137,8 +137,8 @@ static void print_json(const struct bench_options *c, const struct bench_request
     text_printf(&t, "{\"samples\":%llu,\"batches\":%llu,\"epochs\":%lld,\"batch_size\":%lld,\"threads\":%d", (unsigned long long)r->samples,
                 (unsigned long long)r->batches, (long long)c->epochs, (long long)c->batch_size, r->threads);
     text_printf(&t, ",\"transforms\":");
-    text_json_string(&t, q->options.transforms);
-    text_printf(&t, ",\"dtype\":\"%s\"", c->dtype);
+    text_json_string(&t, r->is_as_stored ? "" : q->options.transforms);
+    text_printf(&t, ",\"dtype\":\"%s\"", !r->is_as_stored ? c->dtype : q->dtype ? fb_dtype_name(q->dtype) : "");
     put_number(&t, "wall_seconds", r->wall_seconds);
     put_number(&t, "samples_per_second", r->samples_per_second);
     put_number(&t, "step_seconds", q->step_seconds > 0 ? q->step_seconds : NAN);
@@ -245,7 +245,8 @@ static int run(int argc, char **argv, uint64_t started_ns)
     if (rc < 0)
         return -1 - rc;
     char transforms[1024], fields[1024];
-    struct bench_request q = {.started_ns = started_ns, .has_own_choice = !c.transform};
+    struct bench_request q = {.started_ns = started_ns, .has_own_choice = !c.transform,
+                              .dtype = c.dtype ? fb_dtype_from_name(c.dtype) : 0};
     c.transform = c.transform ? c.transform : "rrc224";
     c.dtype = c.dtype ? c.dtype : "float32";
     snprintf(fields, sizeof(fields), "%s", c.fields ? c.fields : "");

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "dataset/dataset.h"
+#include "io/io.h"
 #include "jobs/evict.h"
 #include "jobs/probe.h"
 
@@ -172,18 +173,19 @@ static int run_epochs(struct bench *b, struct bench_result *out, struct fb_error
 }
 
 /* Sound and arrays have no images to crop. */
-static int suit_data(const struct bench_request *r, fb_options *o, struct fb_error *e)
+static int suit_data(const struct bench_request *r, fb_options *o, bool *is_as_stored, struct fb_error *e)
 {
     *o = r->options;
-    if (!r->has_own_choice)
+    if (!r->has_own_choice && strcmp(o->transforms, "digest") != 0) /* what images have instead of no transform */
         return 0;
     struct dataset_request q = {.source = o->source, .catalog_dir = o->catalog_dir, .progress = o->progress, .interrupted = o->interrupted,
-                                .ctx = o->ctx, .log = {o->log, o->ctx}};
+                                .ctx = o->ctx, .log = {o->log, o->ctx}, .stores = io_stores};
     struct dataset d;
     FB_TRY(dataset_open(&d, &q, e));
-    if (d.family != FAMILY_IMAGE) {
+    *is_as_stored = d.family != FAMILY_IMAGE;
+    if (*is_as_stored) {
         o->transforms = NULL;
-        o->dtype = 0;
+        o->dtype = r->dtype;
     }
     dataset_close(&d);
     return 0;
@@ -193,7 +195,7 @@ static int measure(struct bench *b, struct bench_result *out, struct fb_error *e
 {
     struct probe *probe = NULL;
     fb_options o;
-    FB_TRY(suit_data(b->r, &o, e));
+    FB_TRY(suit_data(b->r, &o, &out->is_as_stored, e));
     FB_TRY(fb_open(&o, &b->loader, e));
     int rc = b->r->has_probe ? probe_start(&probe, e) : 0;
     if (rc == 0)

@@ -19,6 +19,7 @@ struct bench_request {
     int64_t epochs;
     bool is_cold;             /* evict the files from the page cache first */
     bool has_own_choice;      /* nobody said what transforms to use: those in `options` are for images, other data is taken as it is */
+    enum fb_dtype dtype;      /* that somebody asked for; 0: nobody */
     bool has_probe;           /* measure how late a thread wakes that wants to wake every millisecond */
     uint64_t started_ns;      /* when the program started: for the time to the first batch */
 };
@@ -32,6 +33,7 @@ struct bench_stage {
 };
 
 struct bench_result {
+    bool is_as_stored;                    /* arrays or sound without transforms: those of the request were for images */
     uint64_t samples, batches;
     double wall_seconds;                  /* from the first batch ready to the last done */
     double samples_per_second;            /* first batch excluded */
