@@ -53,6 +53,8 @@ struct array_object {
     bool has_gaps[FB_MAX_FIELDS];         /* some chunks were never written */
     uint8_t *resident[FB_MAX_FIELDS]; /* the whole field as it goes into the batch; NULL: it is read as it is wanted */
     _Atomic uint64_t checked_ns;      /* when it was last seen to be unchanged; relaxed: whoever looks once more does no harm */
+    _Atomic uint64_t look_again_ns;   /* when to ask again whether it is in memory as a whole */
+    _Atomic bool is_in_memory;        /* as it was then; relaxed: a wrong one costs time, not bytes */
 };
 
 struct arrays {

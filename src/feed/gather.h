@@ -28,6 +28,7 @@ struct gather {
     struct io_piece *piece; /* in w->pieces; staged ones have their offset on the stage in `to` */
     size_t stage_bytes;
     int fd;                 /* of a file that was opened for this load, or -1 */
+    bool is_sure;           /* of what is added: see struct io_piece */
 };
 
 static inline void gather_start(struct gather *g, struct worker *w)
@@ -42,7 +43,7 @@ static inline int gather_add(struct gather *g, int fd, const char *path, uint64_
     g->piece = scratch_grow(&g->w->pieces, bytes, bytes + sizeof(*g->piece), e);
     if (!g->piece)
         return e->code;
-    g->piece[g->count++] = (struct io_piece){fd, offset, length, to ? to : (void *)stage_at, false, !to, path};
+    g->piece[g->count++] = (struct io_piece){fd, offset, length, to ? to : (void *)stage_at, false, !to, g->is_sure, path};
     if (!to && stage_at + length > g->stage_bytes)
         g->stage_bytes = stage_at + length;
     return 0;

@@ -11,8 +11,9 @@
 #include "codec/array_rows.h"
 #include "feed/rows_group.h"
 #include "feed/rows_read.h"
+#include "io/io.h"
 
-enum { MOST_ATTEMPTS = 64, CHECK_EVERY_NS = 1000000 };
+enum { MOST_ATTEMPTS = 64, CHECK_EVERY_NS = 1000000, LOOK_EVERY_NS = 200000000, FETCH_AHEAD = 8 };
 
 /* ---- which rows ---- */
 
@@ -75,6 +76,10 @@ static void take_resident(struct group *g, int field)
     for (uint32_t i = 0; i < g->l->count; i++) {
         uint64_t row;
         const struct array_object *o = object_at(g, i, &row);
+        if (i + FETCH_AHEAD < g->l->count) { /* it lies anywhere in memory: ask for it early; a row of another file is asked for in vain */
+            uint64_t next = place_at(g->l, i + FETCH_AHEAD)->sample - o->first;
+            __builtin_prefetch(o->resident[field] + (next < o->rows ? next : row) * bytes);
+        }
         memcpy(slot_at(g->l->slot, field, place_of(g->l, i)), o->resident[field] + row * bytes, bytes);
     }
 }
@@ -95,6 +100,7 @@ static int list_field(struct group *g, int field, struct fb_error *e)
     for (uint32_t i = 0, n; i < g->l->count; i += n) {
         uint64_t row;
         const struct array_object *o = object_at(g, i, &row);
+        g->gather.is_sure = atomic_load_explicit(&o->is_in_memory, memory_order_relaxed);
         int rc = o->is_straight[field] ? list_row(g, field, i, o, row, e) : band_list(g, field, i, e);
         if (rc < 0)
             return rc;
@@ -198,6 +204,18 @@ static int check_unchanged(struct group *g, const struct array_object *o, struct
     return FB_E_DATA;
 }
 
+/* A file that is in the page cache as a whole is read by the cheaper call. Asked by one worker now and then, at most for a thousandth of the
+ * time. */
+static void look_for_memory(struct array_object *o, uint64_t now)
+{
+    uint64_t due = atomic_load_explicit(&o->look_again_ns, memory_order_relaxed);
+    if (now < due || !atomic_compare_exchange_strong_explicit(&o->look_again_ns, &due, UINT64_MAX, memory_order_relaxed, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&o->is_in_memory, io_is_in_memory(o->fd, o->size), memory_order_relaxed);
+    uint64_t after = clock_now_ns(), pause = (after - now) * 1000;
+    atomic_store_explicit(&o->look_again_ns, after + (pause < LOOK_EVERY_NS ? LOOK_EVERY_NS : pause), memory_order_relaxed);
+}
+
 /* Every file that the group has rows of, but none more often than once in a millisecond: file systems do not keep finer time anyway. */
 static int check_files(struct group *g, uint64_t now, struct fb_error *e)
 {
@@ -211,6 +229,7 @@ static int check_files(struct group *g, uint64_t now, struct fb_error *e)
         if (now - atomic_load_explicit(&o->checked_ns, memory_order_relaxed) < CHECK_EVERY_NS)
             continue;
         FB_TRY(check_unchanged(g, o, e));
+        look_for_memory(o, now);
         atomic_store_explicit(&o->checked_ns, now, memory_order_relaxed);
     }
     return 0;

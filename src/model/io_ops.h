@@ -55,6 +55,7 @@ struct io_piece {
     void *to;
     bool is_there;  /* out */
     bool is_staged; /* the caller's */
+    bool is_sure;   /* in: the file is in memory as a whole (io_is_in_memory); a plain read is cheaper than one that must not wait */
     const char *path; /* of the file, for messages; the caller's too */
 };
 
