@@ -158,8 +158,8 @@ static void print_json(const struct bench_options *c, const struct bench_request
         text_json_string(&t, r->device);
         text_printf(&t, ",\"device_copied_bytes\":%llu", (unsigned long long)r->device_bytes);
     }
-    text_printf(&t, ",\"io\":\"%s\",\"cached_reads\":%llu,\"io_reads\":%llu,\"bad_samples\":%llu,\"checksum\":\"%016llx\",\"stages\":[", r->io,
-                (unsigned long long)r->cached_reads, (unsigned long long)r->io_reads, (unsigned long long)r->bad,
+    text_printf(&t, ",\"io\":\"%s\",\"cached_reads\":%llu,\"io_reads\":%llu,\"chunks_unfiltered\":%llu,\"bad_samples\":%llu,\"checksum\":\"%016llx\",\"stages\":[", r->io,
+                (unsigned long long)r->cached_reads, (unsigned long long)r->io_reads, (unsigned long long)r->chunks_unfiltered, (unsigned long long)r->bad,
                 (unsigned long long)r->checksum);
     for (int i = 0; i < r->stage_count; i++) {
         const struct bench_stage *s = &r->stage[i];

@@ -182,6 +182,49 @@ static void settle_ways(struct arrays *a)
     }
 }
 
+/* Bytes that `rows` rows take in the cache of unfiltered chunks. */
+static uint64_t unfiltered_bytes(const struct arrays *a, uint64_t rows)
+{
+    uint64_t bytes = 0;
+    for (int k = 0; k < a->count; k++)
+        bytes += a->is_resident[k] || a->object[0].is_straight[k] ? 0 : a->object[0].stored_bytes[k];
+    return bytes * rows;
+}
+
+/* In window order a chunk is not wanted any more when its window is over. Unless all of them can be kept for the next epoch, those of the
+ * windows and batches at work are enough, in memory that is used again and stays in the processor's reach. */
+static void limit_to_windows(struct feed *f)
+{
+    struct chunk_cache *c = &f->arrays->cache;
+    uint64_t rows = 2 * (f->window_block * f->window_blocks + f->batch_size);
+    if (!f->arrays->is_chunked || !f->window_block || unfiltered_bytes(f->arrays, f->arrays->rows) <= c->limit)
+        return;
+    uint64_t wanted = unfiltered_bytes(f->arrays, rows);
+    c->limit = wanted < c->limit ? wanted : c->limit;
+}
+
+/* Chunks that will be unfiltered again and again, for want of memory to keep them in. */
+static void warn_of_chunks(const struct feed *f)
+{
+    const struct arrays *a = f->arrays;
+    uint64_t room = atomic_load(&f->budget->limit) / 3, window = f->window_block * f->window_blocks;
+    char need[32], has[32];
+    if (!a->is_chunked || !f->is_shuffled || a->chunk_rows < 2)
+        return;
+    uint64_t bytes = unfiltered_bytes(a, window && window < f->subset.count ? window : a->rows);
+    if (bytes <= room)
+        return;
+    text_size(bytes, need, sizeof(need));
+    text_size(room, has, sizeof(has));
+    if (window)
+        log_line(&f->log, LOG_WARN, "a window of %llu rows takes %s unfiltered, more than the %s that are kept of chunks: they are unfiltered "
+                 "several times; lower window=, or raise memory=", (unsigned long long)window, need, has);
+    else
+        log_line(&f->log, LOG_WARN, "rows lie in filtered chunks of %llu and take %s unfiltered, more than the %s that are kept of them: in random "
+                 "order a chunk is unfiltered up to %llu times an epoch; use shuffle=\"window\", or raise memory=",
+                 (unsigned long long)a->chunk_rows, need, has, (unsigned long long)a->chunk_rows);
+}
+
 int arrays_preload(struct feed *f, bool is_everything, struct fb_error *e)
 {
     struct arrays *a = f->arrays;
@@ -200,5 +243,7 @@ int arrays_preload(struct feed *f, bool is_everything, struct fb_error *e)
             return refuse(f, i, is_everything, e);
     }
     settle_ways(a);
+    warn_of_chunks(f);
+    limit_to_windows(f);
     return 0;
 }

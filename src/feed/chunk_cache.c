@@ -64,11 +64,17 @@ static void drop(struct chunk_cache *c, struct chunk_entry *x)
     free(x);
 }
 
-static bool drop_oldest(struct chunk_cache *c)
+static struct chunk_entry *oldest_unpinned(struct chunk_cache *c)
 {
     struct chunk_entry *x = c->oldest;
     while (x && x->pins)
         x = x->newer;
+    return x;
+}
+
+static bool drop_oldest(struct chunk_cache *c)
+{
+    struct chunk_entry *x = oldest_unpinned(c);
     if (!x)
         return false;
     drop(c, x);
@@ -76,25 +82,43 @@ static bool drop_oldest(struct chunk_cache *c)
     return true;
 }
 
+/* Memory of `total` bytes, counted. That of an old chunk of the same size is used again as it is: fresh pages would have to be cleared by the
+ * kernel, which takes a third of the time that inflating into them does. */
+static struct chunk_entry *get_memory(struct chunk_cache *c, size_t total)
+{
+    while (c->bytes + total > c->limit || !budget_take(c->budget, MEMORY_CACHE, total)) {
+        struct chunk_entry *old = oldest_unpinned(c);
+        if (!old)
+            return NULL;
+        if (old->bytes != total) {
+            drop(c, old);
+            c->evictions++;
+            continue;
+        }
+        unhash(c, old);
+        unlist(c, old);
+        c->evictions++;
+        return old;
+    }
+    struct chunk_entry *x = aligned_alloc(64, total);
+    if (x)
+        c->bytes += total;
+    else
+        budget_give(c->budget, MEMORY_CACHE, total);
+    return x;
+}
+
 static struct chunk_entry *make(struct chunk_cache *c, uint64_t key, size_t bytes)
 {
     size_t total = sizeof(struct chunk_entry) + ((bytes + 63) & ~(size_t)63);
-    if (total > c->limit)
+    struct chunk_entry *x = total <= c->limit ? get_memory(c, total) : NULL;
+    if (!x)
         return NULL;
-    while (c->bytes + total > c->limit || !budget_take(c->budget, MEMORY_CACHE, total))
-        if (!drop_oldest(c))
-            return NULL;
-    struct chunk_entry *x = aligned_alloc(64, total);
-    if (!x) {
-        budget_give(c->budget, MEMORY_CACHE, total);
-        return NULL;
-    }
     *x = (struct chunk_entry){.key = key, .bytes = total, .pins = 1};
     struct chunk_entry **at = bucket_of(c, key);
     x->hash_next = *at;
     *at = x;
     list_newest(c, x);
-    c->bytes += total;
     return x;
 }
 

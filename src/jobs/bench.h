@@ -50,6 +50,7 @@ struct bench_result {
     struct bench_stage stage[BENCH_MAX_STAGES];
     int stage_count;
     char io[16];                          /* back-end that read */
+    uint64_t chunks_unfiltered;           /* of rows in filtered chunks */
     uint64_t cached_reads, io_reads;      /* found in memory by the workers; brought by the back-end */
     char device[96];                      /* that batches were copied to; "": none */
     uint64_t device_bytes;                /* copied */

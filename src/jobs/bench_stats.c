@@ -66,6 +66,7 @@ void bench_read_stats(const fb_loader *l, struct bench_result *out)
     snprintf(out->io, sizeof(out->io), "%s", name ? name : "?");
     out->cached_reads = (uint64_t)number(io, "cached_reads");
     out->io_reads = (uint64_t)number(io, "reads") - out->cached_reads;
+    out->chunks_unfiltered = (uint64_t)number(json_object_get(stats, "chunks"), "unfiltered");
     out->budget_peak_bytes = (uint64_t)number(json_object_get(stats, "budget"), "peak_bytes");
     out->threads = (int)number(stats, "threads");
     const json_t *device = json_object_get(stats, "device");

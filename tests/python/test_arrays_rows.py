@@ -290,6 +290,16 @@ def test_window_order_has_every_row_once_and_reads_chunks_once(tmp_path: Path) -
     assert stats["chunks"]["unfiltered"] == 100, "each chunk was inflated once"
 
 
+def test_chunks_that_will_be_inflated_again_and_again_are_said_with_the_remedy(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = make_rows(tmp_path / "a.h5", "gzip", rows=20_000)
+    for options, words in (({"shuffle": True}, 'up to 64 times an epoch; use shuffle="window"'), ({"shuffle": "window"}, "lower window="),
+                           ({"shuffle": "window", "window": 1024}, ""), ({}, ""), ({"shuffle": True, "memory": "64MiB"}, "")):
+        caplog.clear()
+        with open_arrays(path, **{"memory": "8MiB", **options}):
+            said = " ".join(record.getMessage() for record in caplog.records)
+        assert words in said and bool(said) == bool(words), (options, said)
+
+
 def test_window_is_larger_than_everything(tmp_path: Path) -> None:
     path = make_rows(tmp_path / "a.h5")
     np.testing.assert_array_equal(epoch_of(path, 1, shuffle="window", window=10**6, seed=1), epoch_of(path, 1, shuffle=True, seed=1))
