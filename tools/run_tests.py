@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,14 +42,17 @@ class Tally:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    failures: list[str] = field(default_factory=list)  # a line for each, shown again at the very end
 
     def add(self, other: "Tally") -> None:
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.failures += other.failures
 
     def fail(self, reason: str) -> None:
         self.failed += 1
+        self.failures.append(reason.partition("\n")[0])
         print(indent(reason.rstrip()), flush=True)
 
     def __str__(self) -> str:
@@ -106,7 +109,8 @@ def count_cases(record: dict) -> Tally:
             if cases.get(name) != "FAILED":
                 cases[name] = state
     states = list(cases.values())
-    tally = Tally(states.count("OK"), states.count("FAILED"), states.count("SKIPPED"))
+    tally = Tally(states.count("OK"), states.count("FAILED"), states.count("SKIPPED"),
+                  [f"{record['name']}: {name}" for name, state in cases.items() if state == "FAILED"])
     result = record["result"]
     if result == "SKIP" and not states:
         tally.skipped += 1
@@ -114,6 +118,7 @@ def count_cases(record: dict) -> Tally:
         tally.passed += 1
     elif result not in ("OK", "EXPECTEDFAIL", "SKIP") and tally.failed == 0:
         tally.failed += 1
+        tally.failures.append(f"{record['name']}: {result}, exit code {record.get('returncode')}")
     return tally
 
 
@@ -226,9 +231,11 @@ def fuzz_tests(options: argparse.Namespace) -> Tally:
 def read_junit(path: Path) -> Tally:
     tally = Tally()
     for case in ElementTree.parse(path).getroot().iter("testcase"):
-        kinds = {child.tag for child in case}
-        if kinds & {"failure", "error"}:
+        kinds = {child.tag: child.get("message", "") for child in case}
+        wrong = kinds.get("failure", kinds.get("error"))
+        if wrong is not None:
             tally.failed += 1
+            tally.failures.append(f"{case.get('classname')}::{case.get('name')}: {' '.join(wrong.split())[:300]}")
         elif "skipped" in kinds:
             tally.skipped += 1
         else:
@@ -308,6 +315,8 @@ def main() -> int:
             tally.fail(f"FAILED {name}: no test ran")
         print(f"   {name}: {tally} in {time.monotonic() - started:.0f} s", flush=True)
         total.add(tally)
+    for failure in total.failures:
+        print(f"FAILED {failure.removeprefix('FAILED ')}")
     print(total)
     return 1 if total.failed else 0
 
