@@ -306,6 +306,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     options = parse_arguments()
     os.environ["PATH"] = f"{BIN}:{os.environ['PATH']}"  # meson looks for ninja there, tests for the command
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored, and tests of ctrl-C inherit that
     total = Tally()
     for name in options.groups or GROUPS:
         print(f"== {name}: {GROUPS[name].__doc__}", flush=True)
