@@ -1,6 +1,7 @@
 """The zoo: programs that wait for a known reason, watched from outside; how often is the verdict right?
 
-    tests/zoo/run_zoo.py [--runs N] [--only NAME,...] [--seconds S] [--show] [--gains] [--json FILE] [--command FULLBORE] [--nvml LIBRARY]
+    tests/zoo/run_zoo.py [--runs N] [--first-seed N] [--only NAME,...] [--seconds S] [--show] [--gains] [--json FILE] [--command FULLBORE]
+                         [--nvml LIBRARY]
 
 Each program runs N times with different seeds (its sizes and times vary by a quarter). Limits on reads, bytes, cores and memory are real
 ones, set by control groups (version 1, root); without the right to make them those programs are skipped with the reason. The table ends
@@ -259,7 +260,7 @@ def gain_once(program: Program, seed: int, options: argparse.Namespace) -> tuple
 
 
 def check_gain(program: Program, options: argparse.Namespace) -> dict:
-    found = [gain_once(program, seed, options) for seed in range(options.runs)]
+    found = [gain_once(program, seed, options) for seed in range(options.first_seed, options.first_seed + options.runs)]
     good = [f for f in found if not isinstance(f, str)]
     failures = [f for f in found if isinstance(f, str)]
     if len(good) <= len(failures):
@@ -286,6 +287,7 @@ def write_json(options: argparse.Namespace, table: list[dict]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--least", type=float, default=0.95)
@@ -317,7 +319,7 @@ def main() -> int:
             skipped += 1
             continue
         verdicts, starved = [], []
-        for seed in range(options.runs):
+        for seed in range(options.first_seed, options.first_seed + options.runs):
             result = run_once(program, seed, options.data, options)
             verdicts.append(result["verdict"])
             if result.get("starved_ratio") is not None:

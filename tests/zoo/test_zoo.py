@@ -22,13 +22,21 @@ IS_SOAK = bool(os.environ.get("FB_SOAK"))
 SAMPLED = [p.name for p in run_zoo.PROGRAMS][::1 if IS_SOAK else 4]
 
 
-@pytest.mark.parametrize("name", SAMPLED)
-def test_the_verdict_is_right(name: str) -> None:
-    pytest.importorskip("torch")
-    runs = "20" if IS_SOAK else "1"
-    command = [sys.executable, str(HERE / "run_zoo.py"), "--only", name, "--runs", runs, "--seconds", "5", "--command", COMMAND, "--show"]
+def run(name: str, runs: int, first_seed: int) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(HERE / "run_zoo.py"), "--only", name, "--runs", str(runs), "--first-seed", str(first_seed),
+               "--seconds", "5", "--command", COMMAND, "--show"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     print(done.stdout)
     if "skipped: " in done.stdout:
         pytest.skip(done.stdout.split("skipped: ", 1)[1].splitlines()[0])
+    return done
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_the_verdict_is_right(name: str) -> None:
+    """95 of 100 verdicts are to be right. A single run cannot show that: where it went wrong, the next two must both be right."""
+    pytest.importorskip("torch")
+    done = run(name, 20 if IS_SOAK else 1, 0)
+    if done.returncode and not IS_SOAK:
+        done = run(name, 2, 1)
     assert done.returncode == 0, done.stdout + done.stderr
