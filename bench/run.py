@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -443,9 +444,12 @@ def write_readme(b: Bench) -> None:
     before, rest = page.read_text().split("<!-- measured -->")
     after = rest.split("<!-- /measured -->")[1]
     machine = b.results["machine"]
-    lines = [f"On {machine['cores']} cores of an {machine['cpu']}, Linux {machine['kernel']}; {b.options.photos} photographs of 466 x 401",
-             f"pixels and 100 KB on average, RandomResizedCrop(224) + flip, batch {BATCH}, {b.options.threads} threads; medians of "
-             f"{b.options.rounds} rounds", "in which the sides took turns.",
+    kernel = ".".join(machine["kernel"].split(".")[:2])
+    intro = (f"{machine['cores']} cores of an {machine['cpu']}, Linux {kernel}; {b.options.photos:,} photographs of 466 x 401 pixels and 100 KB "
+             f"on average, RandomResizedCrop(224) + flip, batch {BATCH}, {b.options.threads} threads, page cache warm unless said; medians of "
+             f"{b.options.rounds} rounds in which the sides took turns. *First epoch*: nothing is known of the files, and the run begins with it; "
+             "*known files*: an earlier epoch has left [checkpoints](docs/jpeg-regions.md). The bare C loop does only the unavoidable work.")
+    lines = [*textwrap.wrap(intro, 140),
              "", "| what | fullbore | other side | ratio |", "|---|---|---|---|"]
     lines += ["| " + " | ".join(row[:4]) + " |" for row in b.rows]
     page.write_text(before + "<!-- measured -->\n" + "\n".join(lines) + "\n<!-- /measured -->" + after)
