@@ -234,7 +234,7 @@ def rows(b: "bench.Bench") -> None:
             engine = [path, "--fields", "features,labels", "--batch-size", BATCH, "--epochs", passes, "--order", order]
             if is_gzip:  # less is kept than an epoch has; see inflated()
                 engine += ["--memory", "640MiB"]
-                sides = {"the bare libdeflate loop": lambda: scaled(floor("floor_chunks", chunk_list(path), threads, passes, 64 * width * 4), 64)}
+                sides = {"the bare libdeflate loop": lambda: scaled(floor("floor_chunks", chunk_list(path), threads, 2, 64 * width * 4, BATCH * width * 4), 64)}
             else:
                 sides = {"the bare loop of row reads": lambda: floor("floor_rows", path, width * 4, row_offsets(path), threads, passes, BATCH)}
             sides["ours"] = (lambda: inflated(ours(*engine, threads=threads))) if is_gzip else (lambda: whole(ours(*engine, threads=threads)))
@@ -276,7 +276,8 @@ def bags(b: "bench.Bench") -> None:
         engine = [folder, "--sample", "file", "--fields", "features,coords", "--batch-size", SLIDES_A_BATCH, "--epochs", passes]
         seen: dict[int, dict[str, list[dict]]] = {}
         for threads in (1, 2):
-            sides = {bare: lambda: floor("floor_chunks", slide_list(folder, fields), threads, passes, 64 * 4096 if is_gzip else 0),
+            sides = {bare: lambda: floor("floor_chunks", slide_list(folder, fields), threads, passes, 64 * 4096 if is_gzip else 0,
+                                         SLIDES_A_BATCH * 2250 * 4096),
                      "ours": lambda: whole(ours(*engine, "--collate", "ragged", threads=threads))}
             if threads == 2:
                 sides["padded"] = lambda: whole(ours(*engine, "--collate", "pad", threads=threads))

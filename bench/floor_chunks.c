@@ -1,11 +1,11 @@
 /* floor_chunks: threads that read extents of files, and inflate them by libdeflate if they are compressed. Nothing else.
  *
- *     floor_chunks LIST THREADS PASSES INFLATED_BYTES
+ *     floor_chunks LIST THREADS PASSES INFLATED_BYTES BATCH_BYTES
  *
  * LIST has a line for each unit of work: PATH OFFSET:LENGTH OFFSET:LENGTH ... A unit is a bag (all its extents, adjacent chunks merged) or a
- * chunk. Its file is opened, its extents are read one after another into memory that is used again and again, and the file is closed.
- * INFLATED_BYTES 0: they are what is wanted; else each is a zlib stream of at most so many bytes. A first pass warms up. Prints one JSON
- * object; "samples" are units.
+ * chunk. Its file is opened, its extents are read one after another, and the file is closed. INFLATED_BYTES 0: they are what is wanted; else
+ * each is a zlib stream of at most so many bytes. What is wanted goes into one batch of BATCH_BYTES, shared by the threads, which is filled
+ * again and again; a unit that is larger is put at its beginning. A first pass warms up. Prints one JSON object; "samples" are units.
  */
 #include <fcntl.h>
 #include <libdeflate.h>
@@ -23,9 +23,10 @@ struct unit {
 
 static struct {
     struct unit *unit;
-    uint64_t units, total, largest, inflated;
+    uint64_t units, total, largest, inflated, batch_bytes;
     uint64_t *order;
-    _Atomic uint64_t next;
+    uint8_t *batch;
+    _Atomic uint64_t next, used;
 } f;
 
 static void parse_extents(struct unit *u, char *text)
@@ -65,8 +66,17 @@ static void read_list(const char *path)
     fclose(list);
 }
 
-static void do_unit(const struct unit *u, uint8_t *memory, uint8_t *out, struct libdeflate_decompressor *d)
+/* The next `bytes` of the batch. */
+static uint8_t *place(uint64_t bytes)
 {
+    uint64_t at = atomic_fetch_add(&f.used, bytes) % f.batch_bytes;
+    return f.batch + (bytes <= f.batch_bytes - at ? at : 0);
+}
+
+static void do_unit(const struct unit *u, uint8_t *memory, struct libdeflate_decompressor *d)
+{
+    if (!f.inflated)
+        memory = place(u->bytes);
     int fd = open(u->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         die("%s: %s", u->path, strerror(errno));
@@ -77,7 +87,7 @@ static void do_unit(const struct unit *u, uint8_t *memory, uint8_t *out, struct 
     at = 0;
     for (uint64_t i = 0; f.inflated && i < u->count; at += u->extent[i++].length) {
         size_t got;
-        if (libdeflate_zlib_decompress(d, memory + at, u->extent[i].length, out, f.inflated, &got) != LIBDEFLATE_SUCCESS)
+        if (libdeflate_zlib_decompress(d, memory + at, u->extent[i].length, place(f.inflated), f.inflated, &got) != LIBDEFLATE_SUCCESS)
             die("%s at %llu: no zlib stream", u->path, (unsigned long long)u->extent[i].offset);
     }
 }
@@ -85,24 +95,27 @@ static void do_unit(const struct unit *u, uint8_t *memory, uint8_t *out, struct 
 static void *body(void *arg)
 {
     (void)arg;
-    uint8_t *memory = need(f.largest + 1), *out = need(f.inflated + 1);
+    uint8_t *memory = need(f.largest + 1);
     struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
     for (uint64_t i; (i = atomic_fetch_add(&f.next, 1)) < f.total;)
-        do_unit(&f.unit[f.order[i % f.units]], memory, out, d);
+        do_unit(&f.unit[f.order[i % f.units]], memory, d);
     libdeflate_free_decompressor(d);
     free(memory);
-    free(out);
     return NULL;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 5)
-        die("usage: floor_chunks LIST THREADS PASSES INFLATED_BYTES");
+    if (argc != 6)
+        die("usage: floor_chunks LIST THREADS PASSES INFLATED_BYTES BATCH_BYTES");
     read_list(argv[1]);
     if (!f.units)
         die("%s: nothing to do", argv[1]);
     f.inflated = strtoull(argv[4], NULL, 10);
+    f.batch_bytes = strtoull(argv[5], NULL, 10);
+    uint64_t least = f.inflated > f.largest ? f.inflated : f.largest;
+    f.batch_bytes = f.batch_bytes > least ? f.batch_bytes : least;
+    f.batch = need(f.batch_bytes);
     f.order = need(f.units * sizeof(*f.order));
     for (uint64_t i = 0; i < f.units; i++)
         f.order[i] = i;
