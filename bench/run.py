@@ -17,9 +17,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+
+import tables
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = str(ROOT / ".venv/bin/fullbore")
@@ -415,7 +416,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="default 5; with --quick 1")
     parser.add_argument("--photos", type=int, help="default 4000; with --quick 1000")
     parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
-    parser.add_argument("--readme", action="store_true", help="put the table into README.md; needs a whole run")
+    parser.add_argument("--readme", action="store_true", help="put the figures into README.md and docs/bench.md; needs a whole run")
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
     options = parser.parse_args()
     if options.readme and (options.quick or options.only != list(SECTIONS)):
@@ -434,25 +435,8 @@ def main() -> int:
     print_table(b)
     b.save()
     if options.readme:
-        write_readme(b)
+        tables.put_into_pages(b.rows, tables.conditions(b.results["machine"], options, BATCH))
     return 0
-
-
-def write_readme(b: Bench) -> None:
-    """Puts the table between the marks of README.md; only after a whole run."""
-    page = ROOT / "README.md"
-    before, rest = page.read_text().split("<!-- measured -->")
-    after = rest.split("<!-- /measured -->")[1]
-    machine = b.results["machine"]
-    kernel = ".".join(machine["kernel"].split(".")[:2])
-    intro = (f"{machine['cores']} cores of an {machine['cpu']}, Linux {kernel}; {b.options.photos:,} photographs of 466 x 401 pixels and 100 KB "
-             f"on average, RandomResizedCrop(224) + flip, batch {BATCH}, {b.options.threads} threads, page cache warm unless said; medians of "
-             f"{b.options.rounds} rounds in which the sides took turns. *First epoch*: nothing is known of the files, and the run begins with it; "
-             "*known files*: an earlier epoch has left [checkpoints](docs/jpeg-regions.md). The bare C loop does only the unavoidable work.")
-    lines = [*textwrap.wrap(intro, 140),
-             "", "| what | fullbore | other side | ratio |", "|---|---|---|---|"]
-    lines += ["| " + " | ".join(row[:4]) + " |" for row in b.rows]
-    page.write_text(before + "<!-- measured -->\n" + "\n".join(lines) + "\n<!-- /measured -->" + after)
 
 
 def cpu_name() -> str:
