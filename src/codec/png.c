@@ -53,7 +53,23 @@ static void read_palette(struct png_call *c)
     }
 }
 
-static int start(struct png_call *c, const struct image_header *h, struct fb_error *e)
+/* The palette of a mask: every index stands for itself. */
+static void number_palette(struct png_call *c)
+{
+    for (int i = 0; i < 256; i++)
+        memset(c->kind.palette[i], i, sizeof(c->kind.palette[i]));
+}
+
+static int check_mask(const struct png_call *c, struct fb_error *e)
+{
+    if (c->kind.bit_depth <= 8)
+        return 0;
+    error_set(e, FB_E_DATA, "decode", "a mask of %u bits per pixel does not fit into 8", c->kind.bit_depth);
+    error_remedy(e, "save it with 8 bits: masks hold numbers from 0 to 255");
+    return FB_E_DATA;
+}
+
+static int start(struct png_call *c, const struct image_header *h, bool is_mask, struct fb_error *e)
 {
     struct spng_ihdr ihdr;
     spng_set_image_limits(c->ctx, IMAGE_MAX_SIDE, IMAGE_MAX_SIDE);
@@ -75,8 +91,8 @@ static int start(struct png_call *c, const struct image_header *h, struct fb_err
         return report(c, rc, e);
     c->row_bytes = png_row_bytes(&c->kind, ihdr.width);
     if (ihdr.color_type == SPNG_COLOR_TYPE_INDEXED)
-        read_palette(c);
-    return 0;
+        is_mask ? number_palette(c) : read_palette(c);
+    return is_mask ? check_mask(c, e) : 0;
 }
 
 static bool is_rgb8(const struct png_kind *k)
@@ -138,7 +154,7 @@ static int decode(struct codec_state *s, void **own, const uint8_t *bytes, size_
     struct png_call c = {.ctx = spng_ctx_new(0), .stream = {.bytes = bytes, .n = n}};
     if (!c.ctx)
         return error_set(e, FB_E_NOMEM, "decode", "no memory for decoding a PNG");
-    int rc = start(&c, h, e);
+    int rc = start(&c, h, s->wants_numbers, e);
     if (!rc) {
         c.last_row = is_complete ? r->top + r->height - 1 : h->height - 1;
         rc = c.is_interlaced ? read_interlaced(&c, s, r, out, e) : read_rows(&c, s, r, out, e);

@@ -38,6 +38,8 @@ struct codec_state {
     bool has_part_only;            /* set by the caller: of `bytes` only the header and the range that the record names for this region are
                                     * valid, the rest may be anything. decode then returns 1 if that is not enough: read all, call again */
 
+    bool wants_numbers;            /* set by the caller: the image is a mask. A palette's index takes the place of its colour, in all channels;
+                                    * more than 8 bits per pixel are FB_E_DATA */
     const struct row_taker *taker; /* set by the caller, or NULL: decode then returns 1 if it cannot: call again without */
 
     /* set by decode: a record that knows more than `known` did, in `record` (of that length; 0: nothing new); and the way taken */

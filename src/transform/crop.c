@@ -1,10 +1,13 @@
 /* center_crop and random_crop: a window of fixed size, with torchvision's rules for images that are smaller. */
+#include <string.h>
+
 #include "transform/draws.h"
 #include "transform/transform_list.h"
 #include "transform/window.h"
 
 struct crop {
     struct option_numbers size_text, padding_text, fill_text;
+    int64_t mask_fill;
     bool pad_if_needed;
     int mode; /* enum border_mode */
     uint32_t height, width;
@@ -120,6 +123,13 @@ static int random_check(void *params, struct fb_error *e)
     return size_option(&p->size_text, &p->height, &p->width, "random_crop", e);
 }
 
+/* center_crop has no colour of its own: black, and class 0. */
+static void crop_for_mask(void *params)
+{
+    struct crop *p = params;
+    memset(p->fill, (int)p->mask_fill, sizeof(p->fill));
+}
+
 static const struct option center_options[] = {
     {"size", OPTION_NUMBERS, offsetof(struct crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W",
      "height and width in pixels, or one number for both"},
@@ -134,6 +144,7 @@ static const struct option random_options[] = {
     {"pad_if_needed", OPTION_FLAG, offsetof(struct crop, pad_if_needed), 0, 0, NULL, NULL, "pad images smaller than the crop; default 0"},
     {"fill", OPTION_NUMBERS, offsetof(struct crop, fill_text), 0, 255, NULL, "V",
      "border colour, 0 to 255, one number or R,G,B; default 0"},
+    {"mask_fill", OPTION_INT, offsetof(struct crop, mask_fill), 0, 255, NULL, "V", "what borders of masks hold, 0 to 255; default 0"},
     {"padding_mode", OPTION_CHOICE, offsetof(struct crop, mode), 0, 0, border_names, "MODE", "what borders show; default constant"},
     {0},
 };
@@ -143,6 +154,7 @@ const struct transform_ops transform_center_crop = {
     .options = center_options,
     .params_size = sizeof(struct crop),
     .check = center_check,
+    .for_mask = crop_for_mask,
     .fixed = crop_fixed,
     .plan = center_plan,
     .back = crop_back,
@@ -157,6 +169,7 @@ const struct transform_ops transform_random_crop = {
     .options = random_options,
     .params_size = sizeof(struct crop),
     .check = random_check,
+    .for_mask = crop_for_mask,
     .fixed = crop_fixed,
     .plan = random_plan,
     .back = crop_back,

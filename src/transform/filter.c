@@ -46,6 +46,34 @@ static void bounds(const struct geometry *g, uint32_t in_size, double center, ui
     *end = high > in_size ? in_size : (uint32_t)high;
 }
 
+/* Nearest: Pillow finds the pixels by adding up steps, and the rounding of the sum shows. So it is added up here, from the first output. */
+static uint32_t pixel_under(double at, uint32_t in_size)
+{
+    return at < in_size ? (uint32_t)at : in_size - 1;
+}
+
+static uint32_t nearest_of(const struct geometry *g, uint32_t in_size, uint32_t out_index)
+{
+    double at = g->scale * 0.5;
+    for (uint32_t i = 0; i < out_index; i++)
+        at += g->scale;
+    return pixel_under(at, in_size);
+}
+
+static void build_nearest(struct filter *f, const struct geometry *g, const struct axis *a)
+{
+    double at = g->scale * 0.5;
+    for (uint32_t i = 0; i < a->to + f->count; i++, at += g->scale) {
+        if (i < a->to)
+            continue;
+        uint32_t pixel = pixel_under(at, a->in_size);
+        assert(pixel >= a->from && pixel < a->from + a->from_count);
+        f->start[i - a->to] = pixel - a->from;
+        f->length[i - a->to] = 1;
+        f->weight[i - a->to] = 1 << RESAMPLE_BITS;
+    }
+}
+
 void resample_span(enum resample_kind kind, uint32_t in_size, uint32_t out_size, uint32_t to, uint32_t count, uint32_t *from,
                    uint32_t *from_count)
 {
@@ -56,15 +84,20 @@ void resample_span(enum resample_kind kind, uint32_t in_size, uint32_t out_size,
         return;
     }
     struct geometry g = geometry_of(kind, in_size, out_size);
+    if (kind == RESAMPLE_NEAREST) {
+        *from = nearest_of(&g, in_size, to);
+        *from_count = nearest_of(&g, in_size, to + count - 1) + 1 - *from;
+        return;
+    }
     uint32_t end, unused;
     bounds(&g, in_size, center_of(&g, to), from, &unused);
     bounds(&g, in_size, center_of(&g, to + count - 1), &unused, &end);
     *from_count = end - *from;
 }
 
-static uint32_t tap_limit(const struct geometry *g, uint32_t from_count)
+static uint32_t tap_limit(enum resample_kind kind, const struct geometry *g, uint32_t from_count)
 {
-    double limit = ceil(g->support) * 2 + 1;
+    double limit = kind == RESAMPLE_NEAREST ? 1 : ceil(g->support) * 2 + 1;
     return limit < from_count ? (uint32_t)limit : from_count;
 }
 
@@ -76,7 +109,7 @@ static size_t rounded(size_t bytes)
 size_t filter_bytes(enum resample_kind kind, const struct axis *a)
 {
     struct geometry g = geometry_of(kind, a->in_size, a->out_size);
-    uint32_t taps = tap_limit(&g, a->from_count);
+    uint32_t taps = tap_limit(kind, &g, a->from_count);
     size_t n = a->to_count;
     return 2 * rounded(n * 4) + rounded(n * taps * 4) + rounded(n * ((taps + 1) / 2) * 8) + rounded((size_t)taps * 8);
 }
@@ -130,14 +163,16 @@ void filter_build(struct filter *f, enum resample_kind kind, const struct axis *
     uint8_t *at = memory;
     size_t n = a->to_count;
     f->count = a->to_count;
-    f->taps = tap_limit(&g, a->from_count);
+    f->taps = tap_limit(kind, &g, a->from_count);
     f->start = carve(&at, n * 4);
     f->length = carve(&at, n * 4);
     f->weight = carve(&at, n * f->taps * 4);
     f->pair_weight = carve(&at, n * ((f->taps + 1) / 2) * 8);
     double *w = carve(&at, (size_t)f->taps * 8);
-    uint32_t longest = 0;
-    for (uint32_t i = 0; i < f->count; i++) {
+    uint32_t longest = 1;
+    if (kind == RESAMPLE_NEAREST)
+        build_nearest(f, &g, a);
+    for (uint32_t i = 0; kind != RESAMPLE_NEAREST && i < f->count; i++) {
         double center = center_of(&g, a->to + i);
         uint32_t first, end;
         bounds(&g, a->in_size, center, &first, &end);

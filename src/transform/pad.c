@@ -1,9 +1,12 @@
 /* pad: a border of fixed width on each side. */
+#include <string.h>
+
 #include "transform/transform_list.h"
 #include "transform/window.h"
 
 struct pad {
     struct option_numbers padding_text, fill_text;
+    int64_t mask_fill;
     int mode; /* enum border_mode */
     uint32_t padding[4]; /* left, top, right, bottom */
     uint8_t fill[3];
@@ -26,6 +29,12 @@ static int pad_check(void *params, struct fb_error *e)
         return error_set(e, FB_E_USAGE, "transform", "pad: padding= is missing");
     FB_TRY(padding_option(&p->padding_text, p->padding, "pad", e));
     return fill_option(&p->fill_text, p->fill, "pad", e);
+}
+
+static void pad_for_mask(void *params)
+{
+    struct pad *p = params;
+    memset(p->fill, (int)p->mask_fill, sizeof(p->fill));
 }
 
 static bool pad_fixed(const void *params, bool is_fixed, uint32_t *height, uint32_t *width)
@@ -74,6 +83,7 @@ static const struct option pad_options[] = {
     {"padding", OPTION_NUMBERS, offsetof(struct pad, padding_text), 0, IMAGE_MAX_SIDE, NULL, "N",
      "border in pixels: 1, 2 or 4 numbers (left,top,right,bottom)"},
     {"fill", OPTION_NUMBERS, offsetof(struct pad, fill_text), 0, 255, NULL, "V", "border colour, 0 to 255, one number or R,G,B; default 0"},
+    {"mask_fill", OPTION_INT, offsetof(struct pad, mask_fill), 0, 255, NULL, "V", "what borders of masks hold, 0 to 255; default 0"},
     {"padding_mode", OPTION_CHOICE, offsetof(struct pad, mode), 0, 0, border_names, "MODE", "what borders show; default constant"},
     {0},
 };
@@ -83,6 +93,7 @@ const struct transform_ops transform_pad = {
     .options = pad_options,
     .params_size = sizeof(struct pad),
     .check = pad_check,
+    .for_mask = pad_for_mask,
     .fixed = pad_fixed,
     .plan = pad_plan,
     .back = pad_back,

@@ -66,9 +66,20 @@ static int choose_dtype(struct pipeline *p, enum fb_dtype wish, struct fb_error 
     return FB_E_USAGE;
 }
 
+/* What says how an image is written does not say it of its mask. */
+static void turn_into_mask(struct pipeline *p)
+{
+    p->is_normalized = p->is_digest = false;
+    for (int i = 0; i < p->step_count; i++)
+        if (p->step[i].ops->for_mask)
+            p->step[i].ops->for_mask(p->step[i].params);
+}
+
 static int set_up(struct pipeline *p, const char *spec, enum fb_dtype dtype, struct fb_error *e)
 {
     FB_TRY(pipeline_parse(p, spec ? spec : "", e));
+    if (p->is_mask)
+        turn_into_mask(p);
     FB_TRY(choose_dtype(p, dtype, e));
     if (!p->is_normalized)
         levels_build(&p->levels, (const float[3]){0, 0, 0}, (const float[3]){1, 1, 1}); /* v / 255 */
@@ -79,7 +90,8 @@ static int set_up(struct pipeline *p, const char *spec, enum fb_dtype dtype, str
     return collect_labels(p, e);
 }
 
-int pipeline_open(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
+static int open_kind(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, bool is_mask,
+                     struct fb_error *e)
 {
     *out = NULL;
     struct pipeline *p = calloc(1, sizeof(*p));
@@ -87,12 +99,23 @@ int pipeline_open(struct pipeline **out, const char *spec, enum fb_dtype dtype, 
         return error_set(e, FB_E_NOMEM, "transform", "no memory for the transforms");
     p->layout = layout;
     p->exif = exif;
+    p->is_mask = is_mask;
     int rc = set_up(p, spec, dtype, e);
     if (rc < 0)
         pipeline_close(p);
     else
         *out = p;
     return rc;
+}
+
+int pipeline_open(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
+{
+    return open_kind(out, spec, dtype, layout, exif, false, e);
+}
+
+int pipeline_open_mask(struct pipeline **out, const char *spec, bool exif, struct fb_error *e)
+{
+    return open_kind(out, spec, FB_UINT8, FB_NCHW, exif, true, e);
 }
 
 void pipeline_close(struct pipeline *p)

@@ -18,6 +18,10 @@ struct pipeline; /* immutable after open; shared by threads */
 /* spec: "random_resized_crop size=224,224 scale=0.08,1; random_horizontal_flip p=0.5; normalize mean=... std=..."; NULL or "": nothing.
  * dtype 0: float32 if the spec normalises, else uint8. FB_E_USAGE names the transform and the option. */
 int pipeline_open(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e);
+/* The same transforms for a mask that belongs to the image: one 8-bit number per pixel, uint8 height x width in its place. From the same
+ * stream of randomness it draws the same geometry; it never blends (resizing is nearest), and colours and normalize leave it alone. The
+ * decoded region has the number in all three channels: pixels that differ are FB_E_DATA, since a mask has no colours. */
+int pipeline_open_mask(struct pipeline **out, const char *spec, bool exif, struct fb_error *e);
 void pipeline_close(struct pipeline *p);
 
 enum fb_dtype pipeline_dtype(const struct pipeline *p);

@@ -16,7 +16,7 @@ struct step {
 struct pipeline {
     int step_count;
     struct step step[PIPELINE_MAX_STEPS]; /* without the last one that only says how to write */
-    bool is_normalized, is_digest;
+    bool is_normalized, is_digest, is_mask;
     enum fb_dtype dtype;
     enum fb_layout layout;
     bool exif;
@@ -45,6 +45,8 @@ static inline struct region step_out(const struct pipeline *p, const struct plan
 static inline bool step_is_idle(const struct pipeline *p, const struct plan *plan, int i)
 {
     const struct transform_ops *ops = p->step[i].ops;
+    if (p->is_mask && ops->flags & TRANSFORM_IS_POINTWISE)
+        return true;
     return p->step[i].is_folded || (ops->is_idle && ops->is_idle(p->step[i].params, &plan->step[i], step_out(p, plan, i)));
 }
 

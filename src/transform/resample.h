@@ -3,6 +3,8 @@
  * Two passes of a separable filter, along rows and along columns, each rounding to 8 bits. Weights are made in double precision,
  * normalised, and used as fixed point with 22 fractional bits. Only the outputs asked for are made, from only the inputs they touch; their
  * weights are those of the whole image, so a part is equal to the same part of the whole.
+ *
+ * RESAMPLE_NEAREST takes the one pixel under the centre of each output, as Pillow's NEAREST: a filter of one weight, so nothing is blended.
  */
 #ifndef FB_TRANSFORM_RESAMPLE_H
 #define FB_TRANSFORM_RESAMPLE_H
@@ -11,7 +13,7 @@
 
 #include "model/image.h"
 
-enum resample_kind { RESAMPLE_BILINEAR, RESAMPLE_BICUBIC };
+enum resample_kind { RESAMPLE_BILINEAR, RESAMPLE_BICUBIC, RESAMPLE_NEAREST };
 enum { RESAMPLE_BITS = 22 };
 
 /* One direction of a resampling: which outputs are wanted, which inputs are at hand. */

@@ -148,6 +148,13 @@ static void resize_apply(const void *params, const struct step_plan *s, struct r
     resize_step_apply(&r, &s->need, out, image, m);
 }
 
+static void resize_for_mask(void *params)
+{
+    struct resize *p = params;
+    p->kind = RESAMPLE_NEAREST;
+    p->draft = false;
+}
+
 static const struct option resize_options[] = {
     {"size", OPTION_NUMBERS, offsetof(struct resize, size_text), 1, IMAGE_MAX_SIDE, NULL, "S|H,W",
      "the shorter side in pixels, or height and width"},
@@ -155,7 +162,7 @@ static const struct option resize_options[] = {
     {"fit", OPTION_CHOICE, offsetof(struct resize, fit), 0, 0, fit_names, "NAME",
      "of height and width: stretch (default), cover (no side smaller) or inside (no side larger), the shape kept"},
     {"interpolation", OPTION_CHOICE, offsetof(struct resize, kind), 0, 0, interpolation_names, "NAME",
-     "filter, antialiased; default bilinear"},
+     "filter: bilinear or bicubic, antialiased, or nearest; default bilinear"},
     {"draft", OPTION_FLAG, offsetof(struct resize, draft), 0, 0, NULL, NULL,
      "1: let a JPEG be decoded at 1/2, 1/4 or 1/8 first, as Pillow's draft() does; other pixels, less work"},
     {0},
@@ -166,6 +173,7 @@ const struct transform_ops transform_resize = {
     .options = resize_options,
     .params_size = sizeof(struct resize),
     .check = resize_check,
+    .for_mask = resize_for_mask,
     .fixed = resize_fixed,
     .plan = resize_plan,
     .draft = resize_draft,

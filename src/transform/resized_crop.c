@@ -153,6 +153,13 @@ static void resized_crop_apply(const void *params, const struct step_plan *s, st
     resize_step_apply(&r, &s->need, out, image, m);
 }
 
+static void resized_crop_for_mask(void *params)
+{
+    struct resized_crop *p = params;
+    p->kind = RESAMPLE_NEAREST;
+    p->draft = false;
+}
+
 static const struct option resized_crop_options[] = {
     {"size", OPTION_NUMBERS, offsetof(struct resized_crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W",
      "height and width of the result in pixels, or one number for both"},
@@ -161,7 +168,7 @@ static const struct option resized_crop_options[] = {
     {"ratio", OPTION_NUMBERS, offsetof(struct resized_crop, ratio), 1e-6, 1e6, NULL, "LOW,HIGH",
      "width / height, its logarithm drawn evenly; default 3/4,4/3"},
     {"interpolation", OPTION_CHOICE, offsetof(struct resized_crop, kind), 0, 0, interpolation_names, "NAME",
-     "filter, antialiased; default bilinear"},
+     "filter: bilinear or bicubic, antialiased, or nearest; default bilinear"},
     {"draft", OPTION_FLAG, offsetof(struct resized_crop, draft), 0, 0, NULL, NULL,
      "1: let a JPEG be decoded at 1/2, 1/4 or 1/8 first, as Pillow's draft() does; other pixels, less work"},
     {0},
@@ -174,6 +181,7 @@ const struct transform_ops transform_random_resized_crop = {
     .params_size = sizeof(struct resized_crop),
     .defaults = set_defaults,
     .check = resized_crop_check,
+    .for_mask = resized_crop_for_mask,
     .fixed = resized_crop_fixed,
     .plan = resized_crop_plan,
     .draft = resized_crop_draft,

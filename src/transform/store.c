@@ -47,3 +47,27 @@ void store_image(const struct image *image, const struct place *out, bool hflip,
             store_pixels(out, at, row, hflip, l);
     }
 }
+
+/* False: a pixel has a colour. */
+static bool store_numbers(uint8_t *out, const uint8_t *in, uint32_t n, bool mirrored)
+{
+    uint32_t differs = 0;
+    for (uint32_t i = 0; i < n; i++, in += 3) {
+        out[mirrored ? n - 1 - i : i] = in[0];
+        differs |= (uint32_t)(in[0] ^ in[1]) | (uint32_t)(in[0] ^ in[2]);
+    }
+    return !differs;
+}
+
+int store_mask(const struct image *image, const struct place *out, bool hflip, bool vflip, struct fb_error *e)
+{
+    bool is_grey = true;
+    for (uint32_t y = 0; y < out->height; y++)
+        is_grey &= store_numbers((uint8_t *)out->data + (size_t)y * out->width,
+                                 image->data + (vflip ? out->height - 1 - y : y) * image->stride, out->width, hflip);
+    if (is_grey)
+        return 0;
+    error_set(e, FB_E_DATA, "transform", "it has colours, but a mask holds one number per pixel: a grey picture, or a PNG with a palette");
+    error_remedy(e, "save it as one, or leave its column out of masks= to have it as a picture");
+    return FB_E_DATA;
+}

@@ -9,4 +9,7 @@
 /* image and place have the same size; they may be the same memory only if nothing is left to do. */
 void store_image(const struct image *image, const struct place *out, bool hflip, bool vflip, const struct levels *l);
 
+/* One number per pixel; FB_E_DATA if the channels differ somewhere. */
+int store_mask(const struct image *image, const struct place *out, bool hflip, bool vflip, struct fb_error *e);
+
 #endif

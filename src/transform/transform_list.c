@@ -20,7 +20,7 @@ const struct transform_ops *const transform_list[] = {
     NULL,
 };
 
-const char *const interpolation_names[] = {"bilinear", "bicubic", NULL};
+const char *const interpolation_names[] = {"bilinear", "bicubic", "nearest", NULL};
 
 static char plain(char c)
 {

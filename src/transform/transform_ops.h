@@ -50,6 +50,9 @@ struct transform_ops {
     void (*defaults)(void *params);
     /* MAY. Checks params that belong together and makes them ready. FB_E_USAGE. */
     int (*check)(void *params, struct fb_error *e);
+    /* MAY. After check, when the image will be a mask, whose numbers must not be blended: changes params so that the same draws give the same
+     * geometry without. Steps that are pointwise are left out altogether. */
+    void (*for_mask)(void *params);
     /* MAY. The labels it reads (then s->labels has their values in plan) or changes. */
     const struct step_labels *(*labels)(const void *params);
     /* MAY. The size of every output, given whether the input's is fixed; missing: as the input. True: *height x *width. */

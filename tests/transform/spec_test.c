@@ -46,7 +46,7 @@ static void options_are_refused_by_name(void **state)
     expect_refusal("resize size=1,2,3", 0, "one or two whole numbers");
     expect_refusal("resize size=4,4 max_size=9", 0, "max_size= belongs to size= with one number");
     expect_refusal("resize size=9 max_size=9", 0, "must be larger than size=9");
-    expect_refusal("resize size=4 interpolation=nearest", 0, "bilinear, bicubic");
+    expect_refusal("resize size=4 interpolation=lanczos", 0, "bilinear, bicubic, nearest");
     expect_refusal("resize size=4 p=1", 0, "resize has no option 'p'");
     expect_refusal("random_resized_crop size=4 scale=1,0.5", 0, "scale=");
     expect_refusal("random_resized_crop size=4 ratio=1", 0, "ratio=");

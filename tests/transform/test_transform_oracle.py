@@ -14,7 +14,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from transform_client import Tool
 
 CASES = int(os.environ.get("FB_TRANSFORM_CASES", "2400"))
-FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC, "nearest": Image.Resampling.NEAREST}
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +261,7 @@ def test_resize_image_equals_pillow(tool, mode, channels):
         h, w = rng.choice([(1, 1), (rng.randint(1, 20), rng.randint(1, 20)), (rng.randint(1, 200), rng.randint(1, 200))])
         oh, ow = rng.choice([(1, 1), (h, rng.randint(1, 100)), (rng.randint(1, 300), w), (rng.randint(1, 120), rng.randint(1, 120))])
         pixels = np.random.default_rng(case).integers(0, 256, (h, w, channels), dtype=np.uint8)
-        name = rng.choice(list(FILTERS))
+        name = rng.choice(["bilinear", "bicubic"])
         want = np.asarray(Image.fromarray(pixels[..., 0] if channels == 1 else pixels, mode=None).resize((ow, oh), FILTERS[name]))
         got = tool.resize(pixels, FILTERS[name], oh, ow)
         assert np.array_equal(got.reshape(want.shape), want), (mode, case, name, h, w, oh, ow)

@@ -26,7 +26,8 @@ __all__ = [
 Size = int | Sequence[int]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
 MAX_SIDE = 65500
-_FILTERS: dict[int | str, str] = {"bilinear": "bilinear", "bicubic": "bicubic", 2: "bilinear", 3: "bicubic"}  # with Pillow's numbers
+_FILTERS: dict[int | str, str] = {"bilinear": "bilinear", "bicubic": "bicubic", "nearest": "nearest", 2: "bilinear", 3: "bicubic",
+                                0: "nearest"}  # with Pillow's numbers
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Transform:
             raise self._wrong("antialias=False is not offered: it aliases, and differs from Pillow's pixels", "leave antialias out")
         value = getattr(interpolation, "value", interpolation)  # Pillow's and torchvision's enums
         if not isinstance(value, (int, str)) or value not in _FILTERS:
-            raise self._wrong(f"interpolation is {interpolation!r}, not 'bilinear' or 'bicubic'")
+            raise self._wrong(f"interpolation is {interpolation!r}, not 'bilinear', 'bicubic' or 'nearest'")
         return _FILTERS[value]
 
 
@@ -223,6 +224,8 @@ class RandomCrop(Transform):
 
     >>> RandomCrop(32, padding=4).spec
     'random_crop size=32,32 padding=4 pad_if_needed=false fill=0 padding_mode=constant'
+
+    ``mask_fill`` is what borders of masks hold: 255, say, for pixels that a loss ignores.
     """
 
     name: ClassVar[str] = "random_crop"
@@ -231,15 +234,16 @@ class RandomCrop(Transform):
     pad_if_needed: bool
     fill: tuple[int, ...]
     padding_mode: str
+    mask_fill: int
 
     def __init__(self, size: Size, padding: Size | None = None, pad_if_needed: bool = False, fill: Size = 0,
-                 padding_mode: PaddingMode = "constant") -> None:
+                 padding_mode: PaddingMode = "constant", mask_fill: int = 0) -> None:
         self._set(size=self._square(size), padding=None if padding is None else self._borders(padding), pad_if_needed=bool(pad_if_needed),
-                  fill=self._colour(fill), padding_mode=self._mode(padding_mode))
+                  fill=self._colour(fill), padding_mode=self._mode(padding_mode), mask_fill=self._whole("mask_fill", mask_fill, 0, 255))
 
     def _options(self) -> dict[str, Any]:
         return {"size": self.size, "padding": self.padding, "pad_if_needed": self.pad_if_needed, "fill": self.fill,
-                "padding_mode": self.padding_mode}
+                "padding_mode": self.padding_mode, "mask_fill": self.mask_fill or None}
 
 
 @dataclass(frozen=True, init=False)
@@ -256,14 +260,16 @@ class Pad(Transform):
     padding: tuple[int, ...]
     fill: tuple[int, ...]
     padding_mode: str
+    mask_fill: int
 
-    def __init__(self, padding: Size | None = None, fill: Size = 0, padding_mode: PaddingMode = "constant") -> None:
-        self._set(padding=() if padding is None else self._borders(padding), fill=self._colour(fill), padding_mode=self._mode(padding_mode))
+    def __init__(self, padding: Size | None = None, fill: Size = 0, padding_mode: PaddingMode = "constant", mask_fill: int = 0) -> None:
+        self._set(padding=() if padding is None else self._borders(padding), fill=self._colour(fill), padding_mode=self._mode(padding_mode),
+                  mask_fill=self._whole("mask_fill", mask_fill, 0, 255))
 
     def _options(self) -> dict[str, Any]:
         if not self.padding:
             raise self._wrong("as a transform it wants borders", "Pad(4); Pad() without any is for collate=")
-        return {"padding": self.padding, "fill": self.fill, "padding_mode": self.padding_mode}
+        return {"padding": self.padding, "fill": self.fill, "padding_mode": self.padding_mode, "mask_fill": self.mask_fill or None}
 
 
 @dataclass(frozen=True, init=False)
