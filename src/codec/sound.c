@@ -6,12 +6,12 @@
  */
 #include "codec/sound.h"
 
-#include <sndfile.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "codec/array_parts.h"
 #include "codec/clip.h"
+#include "codec/sndfile_late.h"
 
 /* ---- a source as libsndfile wants it ---- */
 
@@ -68,6 +68,9 @@ static SNDFILE *open_stream(struct stream *s, SF_INFO *info)
 {
     static SF_VIRTUAL_IO io = {stream_length, stream_seek, stream_read, stream_write, stream_tell};
     memset(info, 0, sizeof(*info));
+    s->rc = sndfile_late_open(s->e);
+    if (s->rc < 0)
+        return NULL;
     return sf_open_virtual(&io, SFM_READ, info, s);
 }
 

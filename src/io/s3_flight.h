@@ -2,8 +2,7 @@
 #ifndef FB_IO_S3_FLIGHT_H
 #define FB_IO_S3_FLIGHT_H
 
-#include <curl/curl.h>
-
+#include "io/curl_late.h"
 #include "io/s3_loop.h"
 #include "io/s3_xml.h"
 

@@ -71,11 +71,6 @@ static void *loop_main(void *arg)
 
 /* ---- outside ---- */
 
-static void start_curl(void)
-{
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 static void wake(void *ctx)
 {
     s3_sockets_wake(&((struct s3_loop *)ctx)->sockets);
@@ -103,9 +98,8 @@ static int open_parts(struct s3_loop *l, const char *url, struct fb_error *e)
 
 int s3_loop_open(struct s3_loop **out, const char *url, const struct s3_options *o, const struct log *log, struct fb_error *e)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, start_curl);
     *out = NULL;
+    FB_TRY(curl_late_open(e));
     struct s3_loop *l = io_alloc(sizeof(*l), e);
     if (!l)
         return FB_E_NOMEM;

@@ -7,11 +7,11 @@
 #ifndef FB_IO_S3_SOCKETS_H
 #define FB_IO_S3_SOCKETS_H
 
-#include <curl/curl.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
+#include "io/curl_late.h"
 
 struct s3_socket {
     uint32_t wanted, armed; /* epoll's bits */

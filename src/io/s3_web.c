@@ -4,11 +4,11 @@
  * out there: a JSON library would leave copies on the heap. Addresses that are not https must be this machine's or the well-known
  * link-local ones.
  */
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/curl_late.h"
 #include "io/s3_credentials.h"
 #include "io/s3_profile.h"
 #include "io/s3_time.h"

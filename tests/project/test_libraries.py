@@ -1,6 +1,8 @@
 """A third-party library stays in the folder that was made for it, so that replacing it is one folder's work."""
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -34,3 +36,14 @@ def test_a_library_in_a_wrong_folder_is_found(tmp_path: Path) -> None:
     (tmp_path / "io").mkdir()
     (tmp_path / "io/a.c").write_text("#include <stdio.h>\n#include <webp/decode.h>\n#include <liburing.h>\n")
     assert strangers(tmp_path) == ["io/a.c: webp/decode.h"]
+
+
+COMMAND = Path(os.environ.get("FULLBORE_COMMAND", SRC.parent / ".venv/bin/fullbore"))
+
+
+def test_the_command_starts_without_the_libraries_that_few_runs_need() -> None:
+    """libcurl brings thirty libraries along, libsndfile eight, libhdf5 has a program of its own: each start would pay for them."""
+    said = subprocess.run(["readelf", "-d", COMMAND], capture_output=True, text=True, check=True).stdout
+    needed = re.findall(r"\(NEEDED\).*\[(.+?)\]", said)
+    assert any(n.startswith("libc.so") for n in needed), said
+    assert [n for n in needed if re.match(r"lib(curl|sndfile|hdf5)", n)] == []
