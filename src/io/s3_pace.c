@@ -1,7 +1,8 @@
 #include "io/s3_pace.h"
 
 enum {
-    START_WINDOW = 16,
+    START_WINDOW = 32,
+    START_PER_MS = 8, /* a server far away is taken for one that gives so many answers per millisecond until it is known */
     REQUEST_WORK = 32 << 10, /* a request weighs as much as these bytes */
     START_ROUND_NS = 15000000,
     STEADY_ROUND_NS = 100000000,
@@ -37,6 +38,15 @@ static void start_round(struct s3_pace *p, uint64_t now_ns)
     p->round_window = p->window;
     p->answers = p->not_full = 0;
     p->work = p->wait_ns = 0;
+}
+
+/* The first answer tells how far away the server is. To double from START_WINDOW to what a server at 30 ms wants would take four round
+ * trips, each of them twice as long as later ones, since connections are made: a fifth of a second in which little comes. */
+static void reach(struct s3_pace *p, uint64_t first_byte_ns)
+{
+    double wanted = (double)first_byte_ns / 1e6 * START_PER_MS;
+    if (wanted > p->window)
+        set_window(p, wanted);
 }
 
 /* The window has about doubled since the round began. If there was room, the rate has doubled, too, and answers come as soon as before; if
@@ -104,8 +114,11 @@ void s3_pace_answer(struct s3_pace *p, uint64_t bytes, uint64_t first_byte_ns, b
 {
     if (p->is_fixed)
         return;
-    if (p->round_ns == 0)
+    if (p->round_ns == 0) {
+        if (is_full && p->phase == S3_PACE_START)
+            reach(p, first_byte_ns);
         start_round(p, now_ns);
+    }
     uint32_t cost = s3_pace_cost(bytes);
     p->answers += cost;
     p->not_full += is_full ? 0 : cost;

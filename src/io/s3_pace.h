@@ -1,6 +1,7 @@
 /* How many requests are in flight: as many as still add throughput, fewer when the server says that it is too much.
  *
- *   start    the window grows by one per answer (doubles per round trip) until that makes answers later rather than more
+ *   start    the first answer tells how far away the server is: the window becomes what a server of eight answers per millisecond would want;
+ *            from then on it grows by one per answer (doubles per round trip) until that makes answers later rather than more
  *   steady   now and then a round with a quarter more or a seventh less; whichever pays stays
  *   backed off (503, 429)   half of it, at most once per half second, then back by one per round up to just below where it was too much
  *
