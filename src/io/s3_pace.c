@@ -1,9 +1,10 @@
 #include "io/s3_pace.h"
 
 enum {
-    START_WINDOW = 32,
+    START_WINDOW = 16,
     START_PER_MS = 8, /* a server far away is taken for one that gives so many answers per millisecond until it is known */
     REQUEST_WORK = 32 << 10, /* a request weighs as much as these bytes */
+    FAR_NS = 10000000, /* nearer than this, doubling takes no time worth a guess */
     START_ROUND_NS = 15000000,
     STEADY_ROUND_NS = 100000000,
     BACK_OFF_NS = 500000000,
@@ -45,7 +46,7 @@ static void start_round(struct s3_pace *p, uint64_t now_ns)
 static void reach(struct s3_pace *p, uint64_t first_byte_ns)
 {
     double wanted = (double)first_byte_ns / 1e6 * START_PER_MS;
-    if (wanted > p->window)
+    if (first_byte_ns >= FAR_NS && wanted > p->window)
         set_window(p, wanted);
 }
 
@@ -115,7 +116,7 @@ void s3_pace_answer(struct s3_pace *p, uint64_t bytes, uint64_t first_byte_ns, b
     if (p->is_fixed)
         return;
     if (p->round_ns == 0) {
-        if (is_full && p->phase == S3_PACE_START)
+        if (is_full && p->phase == S3_PACE_START && s3_pace_cost(bytes) == 1) /* large ones wait for each other's bytes */
             reach(p, first_byte_ns);
         start_round(p, now_ns);
     }
