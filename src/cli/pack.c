@@ -128,11 +128,21 @@ static void foretell(void *ctx, const struct decode_forecast *f)
                 f->threads, f->copy_rate);
 }
 
+static int fail(const struct pack_result *r, const struct fb_error *e)
+{
+    int code = cli_fail(e);
+    if (r->is_kept)
+        fprintf(stderr,
+                "  %llu samples are written and kept beside the pack; the same command with --resume goes on, without it starts anew\n",
+                (unsigned long long)r->samples);
+    return code;
+}
+
 static int decode(const char *source, const struct pack_options *c)
 {
     struct shown shown = {.is_terminal = isatty(STDERR_FILENO)};
-    struct decode_request q = {.output = c->output, .fit = (enum decode_fit)c->fit, .skips_bad = c->skip_bad, .foretell = foretell,
-                               .progress = progress, .ctx = &shown};
+    struct decode_request q = {.output = c->output, .fit = (enum decode_fit)c->fit, .skips_bad = c->skip_bad, .resumes = c->resume,
+                               .foretell = foretell, .progress = progress, .ctx = &shown};
     struct pack_result r = {0};
     struct fb_error e = {0};
     char more;
@@ -145,7 +155,7 @@ static int decode(const char *source, const struct pack_options *c)
     q.options.source = source;
     q.options.threads = (int)c->threads;
     int rc = decode_run(&q, &r, &e);
-    int code = rc < 0 ? cli_fail(&e) : r.skipped ? EXIT_PARTLY : EXIT_DONE;
+    int code = rc < 0 ? fail(&r, &e) : r.skipped ? EXIT_PARTLY : EXIT_DONE;
     if (rc == 0 && c->json)
         print_json(&r);
     else if (rc == 0)
@@ -156,16 +166,6 @@ static int decode(const char *source, const struct pack_options *c)
 }
 
 /* ---- the verb ---- */
-
-static int fail(const struct pack_result *r, const struct fb_error *e)
-{
-    int code = cli_fail(e);
-    if (r->is_kept)
-        fprintf(stderr,
-                "  %llu samples are written and kept beside the pack; the same command with --resume goes on, without it starts anew\n",
-                (unsigned long long)r->samples);
-    return code;
-}
 
 static int pack(const char *source, const struct pack_options *c)
 {
@@ -212,8 +212,8 @@ static int run(int argc, char **argv, uint64_t started_ns)
         return EXIT_USAGE;
     }
     bool is_npy = strlen(c.output) > 4 && strcmp(c.output + strlen(c.output) - 4, ".npy") == 0;
-    if (is_npy != (c.decode != NULL) || (c.decode && (c.shard_size || c.resize_shorter || c.resume)) || (!c.decode && (c.fit || c.dtype))) {
-        fprintf(stderr, "fullbore pack: --decode HxW with --fit goes with -o OUT.npy, and neither with shards, --resume nor --resize-shorter\n");
+    if (is_npy != (c.decode != NULL) || (c.decode && (c.shard_size || c.resize_shorter)) || (!c.decode && (c.fit || c.dtype))) {
+        fprintf(stderr, "fullbore pack: --decode HxW with --fit goes with -o OUT.npy, and neither with shards nor with --resize-shorter\n");
         return EXIT_USAGE;
     }
     if (c.dtype && strcmp(c.dtype, "uint8") != 0) {

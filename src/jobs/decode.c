@@ -11,29 +11,12 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "dataset/dataset.h"
 #include "host/host.h"
+#include "io/io.h"
+#include "jobs/decode_own.h"
 #include "jobs/write_all.h"
 
-enum { BATCH = 64, HEADER_BYTES = 128, MEASURE_NS = 700000000, COPY_BYTES = 64 << 20, NAMED = 1000 };
-
-struct decoding {
-    const struct decode_request *q;
-    struct pack_result *out;
-    struct dataset dataset;
-    fb_loader *loader;
-    size_t row_bytes;
-    char *part, *csv_part, *catalog;  /* paths */
-    int fd;
-    struct text csv;
-    struct catalog_writer *w;
-    uint64_t started_ns, rows;
-};
-
-static int no_memory(struct fb_error *e)
-{
-    return error_set(e, FB_E_NOMEM, "pack", "no memory");
-}
+enum { MEASURE_NS = 700000000, COPY_BYTES = 64 << 20 };
 
 /* ---- the pictures ---- */
 
@@ -50,7 +33,7 @@ static int open_loader(struct decoding *d, struct fb_error *e)
     char spec[200];
     spec_of(d->q, spec, sizeof(spec));
     fb_options o = d->q->options;
-    o.batch_size = BATCH;
+    o.batch_size = DECODE_BATCH;
     o.transforms = spec;
     o.dtype = FB_UINT8;
     o.layout = FB_NHWC;
@@ -104,14 +87,14 @@ static int foretell(struct decoding *d, struct fb_error *e)
 {
     struct decode_forecast f = {.samples = catalog_count(d->dataset.catalog), .copy_rate = copy_rate(d->row_bytes)};
     struct statvfs v;
-    f.bytes = HEADER_BYTES + f.samples * d->row_bytes;
-    f.disk_free = fstatvfs(d->fd, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : 0;
+    f.bytes = DECODE_HEADER + f.samples * d->row_bytes;
+    f.disk_free = fstatvfs(d->files.dir_fd, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : 0;
     f.memory_free = host_memory_available();
     f.threads = d->q->options.threads ? d->q->options.threads : host_cores();
     FB_TRY(decode_rate(d, &f.decode_rate, e));
     if (d->q->foretell)
         d->q->foretell(d->q->ctx, &f);
-    if (f.disk_free >= f.bytes)
+    if (f.disk_free + d->rows * d->row_bytes >= f.bytes)
         return 0;
     char need[32], there[32];
     error_set(e, FB_E_IO, "pack", "the decoded pictures need %s, but only %s are free there", text_size(f.bytes, need, sizeof(need)),
@@ -127,192 +110,89 @@ static int foretell(struct decoding *d, struct fb_error *e)
 
 static int write_header(struct decoding *d, struct fb_error *e)
 {
-    char header[HEADER_BYTES + 1], dict[112];
+    char header[DECODE_HEADER + 1], dict[112];
     int n = snprintf(dict, sizeof(dict), "{'descr': '|u1', 'fortran_order': False, 'shape': (%llu, %u, %u, 3), }", (unsigned long long)d->rows,
                      d->q->height, d->q->width);
-    snprintf(header, sizeof(header), "%c%s%c%c%c%c%-*s\n", 0x93, "NUMPY", 1, 0, HEADER_BYTES - 10, 0, HEADER_BYTES - 11, dict);
+    snprintf(header, sizeof(header), "%c%s%c%c%c%c%-*s\n", 0x93, "NUMPY", 1, 0, DECODE_HEADER - 10, 0, DECODE_HEADER - 11, dict);
     header[7] = 0;
     header[9] = 0;
-    if (n >= HEADER_BYTES - 10)
+    if (n >= DECODE_HEADER - 10)
         return error_set(e, FB_E_DATA, "pack", "more samples than a header can say");
-    return write_all_at(d->fd, header, HEADER_BYTES, 0, e);
-}
-
-/* CSV's quoting, for every field that could need it. */
-static void put_cell(struct text *t, const char *cell)
-{
-    if (!strpbrk(cell, ",\"\r\n")) {
-        text_append(t, cell, strlen(cell));
-        return;
-    }
-    text_append(t, "\"", 1);
-    for (; *cell; cell++)
-        text_append(t, *cell == '"' ? "\"\"" : cell, *cell == '"' ? 2 : 1);
-    text_append(t, "\"", 1);
-}
-
-static double number_at(const void *value, enum fb_dtype dtype, int64_t i)
-{
-    const char *at = (const char *)value + (size_t)i * fb_dtype_size(dtype);
-    float f32;
-    double f64;
-    int64_t i64 = 0;
-    switch (dtype) {
-    case FB_FLOAT32: memcpy(&f32, at, 4); return (double)f32;
-    case FB_FLOAT64: memcpy(&f64, at, 8); return f64;
-    default: memcpy(&i64, at, fb_dtype_size(dtype)); return (double)i64;
-    }
-}
-
-static void put_label(struct text *t, const struct catalog *c, const struct catalog_field *f, const void *value)
-{
-    int64_t count = f->ndim ? f->shape[0] : 1;
-    if (f->is_class) {
-        int64_t label;
-        memcpy(&label, value, sizeof(label));
-        put_cell(t, catalog_class_name(c, (int)label));
-        return;
-    }
-    for (int64_t i = 0; i < count; i++)
-        text_printf(t, "%s%.17g", i ? " " : "", number_at(value, f->dtype, i));
-}
-
-static void put_names(struct decoding *d)
-{
-    const struct catalog *c = d->dataset.catalog;
-    text_printf(&d->csv, "path");
-    for (int i = 0; i < catalog_field_count(c); i++) {
-        text_append(&d->csv, ",", 1);
-        put_cell(&d->csv, catalog_field(c, i)->name);
-    }
-    text_append(&d->csv, "\n", 1);
-}
-
-/* A row that was written: its name and labels. */
-static int note_row(struct decoding *d, uint64_t sample, struct fb_error *e)
-{
-    const struct catalog *c = d->dataset.catalog;
-    struct catalog_sample s;
-    const void *value[FB_MAX_FIELDS];
-    FB_TRY(catalog_sample(c, sample, &s, e));
-    put_cell(&d->csv, s.key);
-    for (int i = 0; i < catalog_field_count(c); i++) {
-        value[i] = catalog_value(c, sample, i, e);
-        if (!value[i])
-            return FB_E_DATA;
-        text_append(&d->csv, ",", 1);
-        put_label(&d->csv, c, catalog_field(c, i), value[i]);
-    }
-    text_append(&d->csv, "\n", 1);
-    struct catalog_sample row = {.key = s.key, .object = "pixels", .offset = HEADER_BYTES + d->rows * d->row_bytes, .length = d->row_bytes,
-                                 .object_size = UINT64_MAX / 2};
-    d->rows++;
-    return catalog_add_sample(d->w, &row, value, e);
-}
-
-static int start_catalog(struct decoding *d, struct fb_error *e)
-{
-    const struct catalog *c = d->dataset.catalog;
-    char size[64];
-    FB_TRY(catalog_writer_open(&d->w, e));
-    snprintf(size, sizeof(size), "%u %u", d->q->height, d->q->width);
-    FB_TRY(catalog_add_note(d->w, "decoded", size, e));
-    for (int i = 0; i < catalog_field_count(c); i++)
-        FB_TRY(catalog_add_field(d->w, catalog_field(c, i), e));
-    for (int i = 0; i < catalog_class_count(c); i++)
-        FB_TRY(catalog_add_class(d->w, catalog_class_name(c, i), e) < 0 ? e->code : 0);
-    return 0;
+    return write_all_at(d->fd, header, DECODE_HEADER, 0, e);
 }
 
 /* ---- the work ---- */
 
-static int write_batch(struct decoding *d, const fb_batch *b, uint64_t first, struct fb_error *e)
+static int write_row(struct decoding *d, uint64_t sample, const uint8_t *row, struct fb_error *e)
+{
+    FB_TRY(write_all_at(d->fd, row, d->row_bytes, decode_row_at(d, d->rows), e));
+    FB_TRY(decode_note(d, sample, row, e));
+    return decode_table_add(d, sample, e);
+}
+
+static int write_batch(struct decoding *d, const fb_batch *b, struct fb_error *e)
 {
     const uint8_t *pixels = fb_batch_array(b, 0)->data;
     for (int i = 0; i < fb_batch_size(b); i++) {
-        uint64_t sample = first + (uint64_t)i;
-        if (fb_batch_sample(b, i) != sample) { /* a stand-in for a bad one */
+        uint64_t sample = d->next + (uint64_t)i;
+        if (fb_batch_sample(b, i) != sample) /* a stand-in for a bad one */
             d->out->skipped++;
-            continue;
-        }
-        FB_TRY(write_all_at(d->fd, pixels + (size_t)i * d->row_bytes, d->row_bytes, HEADER_BYTES + d->rows * d->row_bytes, e));
-        FB_TRY(note_row(d, sample, e));
+        else
+            FB_TRY(write_row(d, sample, pixels + (size_t)i * d->row_bytes, e));
     }
+    d->next += (uint64_t)fb_batch_size(b);
     return 0;
 }
 
 static void tell(struct decoding *d)
 {
     uint64_t total = catalog_count(d->dataset.catalog);
-    struct pack_progress p = {d->rows, total, d->rows * d->row_bytes, total * d->row_bytes, (double)(clock_now_ns() - d->started_ns) / 1e9};
+    struct pack_progress p = {d->next, total, d->rows * d->row_bytes, total * d->row_bytes, (double)(clock_now_ns() - d->started_ns) / 1e9};
     if (d->q->progress)
         d->q->progress(d->q->ctx, &p);
 }
 
 static int write_rows(struct decoding *d, struct fb_error *e)
 {
+    const fb_options *o = &d->q->options;
     if (fb_start_epoch(d->loader, 1, e) < 0)
         return e->code;
-    put_names(d);
-    uint64_t first = 0;
     for (fb_batch *b;;) {
         int rc = fb_next_batch(d->loader, &b, e);
         if (rc <= 0)
             return rc;
-        rc = write_batch(d, b, first, e);
-        first += (uint64_t)fb_batch_size(b);
+        rc = write_batch(d, b, e);
         fb_release_batch(b);
         FB_TRY(rc);
         tell(d);
-        const fb_options *o = &d->q->options;
         if (o->interrupted && o->interrupted(o->ctx))
             return error_set(e, FB_E_INTERRUPTED, "pack", "interrupted");
     }
 }
 
-static int write_csv(struct decoding *d, struct fb_error *e)
-{
-    if (d->csv.failed)
-        return no_memory(e);
-    int fd = open(d->csv_part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return error_set_errno(e, "pack", errno, "make the table of names");
-    int rc = write_all(fd, d->csv.data, d->csv.length, e);
-    if (rc == 0)
-        rc = write_sync(fd, e);
-    close(fd);
-    return rc;
-}
-
-static int rename_to(const char *from, const char *to, struct fb_error *e)
-{
-    return rename(from, to) == 0 ? 0 : error_set_errno(e, "pack", errno, "put a finished file in place");
-}
-
 /* The old catalog goes first and the new one comes last: at no time does one lie beside pixels that are not its own. */
 static int put_in_place(struct decoding *d, struct fb_error *e)
 {
-    char csv[4352];
-    snprintf(csv, sizeof(csv), "%.*scsv", (int)(strlen(d->q->output) - 3), d->q->output);
-    if (unlink(d->catalog) < 0 && errno != ENOENT)
+    struct log log = {d->q->options.log, d->q->options.ctx};
+    char catalog[300];
+    snprintf(catalog, sizeof(catalog), "%s.npy.catalog", d->files.stem);
+    if (unlinkat(d->files.dir_fd, catalog, 0) < 0 && errno != ENOENT)
         return error_set_errno(e, "pack", errno, "remove the catalog of an older pack");
-    FB_TRY(rename_to(d->part, d->q->output, e));
-    FB_TRY(rename_to(d->csv_part, csv, e));
-    int rc = catalog_finish(d->w, d->catalog, NULL, e); /* syncs the folder as well */
-    d->w = NULL;
-    struct stat st;
-    if (rc == 0 && fstat(d->fd, &st) == 0)
-        chmod(d->catalog, st.st_mode & 0777); /* whoever may read the pixels may read their names */
-    return rc;
+    FB_TRY(pack_files_place(&d->files, 1, e));
+    FB_TRY(decode_table_finish(d, e));
+    pack_files_clean(&d->files, 1, &log);
+    return 0;
 }
 
 static int finish(struct decoding *d, struct fb_error *e)
 {
     if (d->rows == 0)
         return error_set(e, FB_E_DATA, "pack", "not one picture could be decoded");
+    if (ftruncate(d->fd, (off_t)decode_row_at(d, d->rows)) < 0) /* what an interrupted run wrote further behind */
+        return error_set_errno(e, "pack", errno, "cut the file");
     FB_TRY(write_header(d, e));
     FB_TRY(write_sync(d->fd, e));
-    FB_TRY(write_csv(d, e));
+    FB_TRY(decode_table_write(d, e));
     return put_in_place(d, e);
 }
 
@@ -320,63 +200,54 @@ static int prepare(struct decoding *d, struct fb_error *e)
 {
     const fb_options *o = &d->q->options;
     struct dataset_request r = {.source = o->source, .catalog_dir = o->catalog_dir, .progress = o->progress, .interrupted = o->interrupted,
-                                .ctx = o->ctx, .log = {o->log, o->ctx}};
-    size_t n = strlen(d->q->output);
-    if (n < 5 || strcmp(d->q->output + n - 4, ".npy") != 0)
-        return error_set(e, FB_E_USAGE, "pack", "decoded pictures go into a file that ends in .npy");
-    if (asprintf(&d->part, "%s.%d.partial", d->q->output, (int)getpid()) < 0 || asprintf(&d->csv_part, "%s.csv", d->part) < 0 ||
-        asprintf(&d->catalog, "%s.catalog", d->q->output) < 0)
-        return no_memory(e);
+                                .ctx = o->ctx, .log = {o->log, o->ctx}, .stores = io_stores};
+    FB_TRY(pack_files_open(&d->files, d->q->output, ".npy", false, e));
     FB_TRY(dataset_open(&d->dataset, &r, e));
     if (d->dataset.family != FAMILY_IMAGE)
         return error_set(e, FB_E_USAGE, "pack", "--decode is for pictures");
     d->out->fingerprint = catalog_fingerprint(d->dataset.catalog);
     d->row_bytes = (size_t)d->q->height * d->q->width * 3;
-    d->fd = open(d->part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (d->fd < 0) {
-        int rc = error_set_errno(e, "pack", errno, "make the file");
-        error_at(e, d->q->output, -1);
-        return rc;
-    }
-    FB_TRY(start_catalog(d, e));
+    FB_TRY(decode_table_start(d, e));
+    FB_TRY(decode_begin(d, e));
     return open_loader(d, e);
 }
 
-static void end(struct decoding *d)
+/* What was written stays for another run, unless it is nothing. */
+static void end(struct decoding *d, int rc)
 {
+    d->out->is_kept = rc < 0 && d->rows > 0 && d->files.journal_fd >= 0;
+    if (rc < 0 && !d->out->is_kept)
+        pack_files_drop(&d->files);
     if (d->fd >= 0)
         close(d->fd);
-    if (d->part)
-        unlink(d->part); /* gone already if it was put in place */
-    if (d->csv_part)
-        unlink(d->csv_part);
     if (d->w)
         catalog_writer_discard(d->w);
     fb_close(d->loader);
     dataset_close(&d->dataset);
+    pack_files_close(&d->files);
     text_free(&d->csv);
-    free(d->part);
-    free(d->csv_part);
-    free(d->catalog);
 }
 
 int decode_run(const struct decode_request *q, struct pack_result *out, struct fb_error *e)
 {
     *out = (struct pack_result){.shards = 1};
     struct decoding d = {.q = q, .out = out, .fd = -1, .csv.limit = UINT64_C(1) << 34, .dataset.root_fd = -1, .started_ns = clock_now_ns()};
+    d.files.dir_fd = d.files.journal_fd = -1;
     int rc = prepare(&d, e);
     if (rc == 0)
         rc = foretell(&d, e);
     d.started_ns = clock_now_ns();
+    if (rc == 0 && d.next && fb_skip_range(d.loader, 0, d.next / DECODE_BATCH, e) < 0)
+        rc = e->code;
     if (rc == 0)
         rc = write_rows(&d, e);
     if (rc == 0)
         rc = finish(&d, e);
     out->samples = d.rows;
     out->bytes = d.rows * d.row_bytes;
-    out->pack_bytes = out->bytes + HEADER_BYTES;
+    out->pack_bytes = out->bytes + DECODE_HEADER;
     out->seconds = (double)(clock_now_ns() - d.started_ns) / 1e9;
     snprintf(out->name, sizeof(out->name), "%s", q->output);
-    end(&d);
+    end(&d, rc);
     return rc;
 }

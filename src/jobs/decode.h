@@ -26,6 +26,7 @@ struct decode_request {
     uint32_t height, width;
     enum decode_fit fit;
     bool skips_bad;
+    bool resumes;       /* go on with what an interrupted run left */
     void (*foretell)(void *ctx, const struct decode_forecast *f); /* before the work begins; may be NULL */
     void (*progress)(void *ctx, const struct pack_progress *p);
     void *ctx;

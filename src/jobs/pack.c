@@ -66,7 +66,7 @@ static int prepare(struct packing *p, struct fb_error *e)
     const fb_options *o = &p->q->options;
     struct dataset_request r = request_of(o);
     FB_TRY(check_request(p->q, e));
-    FB_TRY(pack_files_open(&p->files, p->q->output, p->q->shard_bytes != 0, e));
+    FB_TRY(pack_files_open(&p->files, p->q->output, ".tar", p->q->shard_bytes != 0, e));
     FB_TRY(dataset_open(&p->dataset, &r, e));
     p->out->fingerprint = catalog_fingerprint(p->dataset.catalog);
     FB_TRY(sum_bytes(p, e));
@@ -170,9 +170,11 @@ static int run(struct packing *p, struct fb_error *e)
         rc = check_source(p, e);
     struct log log = {p->q->options.log, p->q->options.ctx};
     if (rc == 0)
-        rc = pack_files_finish(&p->files, p->out->shards, &log, e);
+        rc = pack_files_place(&p->files, p->out->shards, e);
     if (rc < 0)
         error_at(e, p->files.path, -1);
+    else
+        pack_files_clean(&p->files, p->out->shards, &log);
     return rc;
 }
 

@@ -14,7 +14,7 @@
 #include "base/checksum.h"
 #include "jobs/write_all.h"
 
-#define JOURNAL_MAGIC UINT64_C(0x31304C4E524A4266) /* "fBJRNL01" */
+#define JOURNAL_MAGIC UINT64_C(0x32304C4E524A4266) /* "fBJRNL02" */
 enum { NAME_BYTES = 512, RUN_LETTERS = 6, LONGEST_STEM = 200 };
 
 struct journal_head {
@@ -28,9 +28,9 @@ struct journal_head {
 static void final_name(const struct pack_files *f, uint32_t shard, char *out)
 {
     if (f->is_sharded)
-        snprintf(out, NAME_BYTES, "%s-%06u.tar", f->stem, shard);
+        snprintf(out, NAME_BYTES, "%s-%06u%s", f->stem, shard, f->extension);
     else
-        snprintf(out, NAME_BYTES, "%s.tar", f->stem);
+        snprintf(out, NAME_BYTES, "%s%s", f->stem, f->extension);
 }
 
 static void partial_name(const struct pack_files *f, uint32_t shard, char *out)
@@ -42,7 +42,7 @@ static void partial_name(const struct pack_files *f, uint32_t shard, char *out)
 
 static void journal_name(const struct pack_files *f, const char *run, char *out)
 {
-    snprintf(out, NAME_BYTES, ".%s.tar.%s.journal", f->stem, run);
+    snprintf(out, NAME_BYTES, ".%s%s.%s.journal", f->stem, f->extension, run);
 }
 
 /* Is `name` PREFIX RUN SUFFIX? Copies RUN. */
@@ -63,7 +63,7 @@ void pack_files_name(const struct pack_files *f, uint32_t shards, char *out, siz
     if (!f->is_sharded)
         snprintf(out, out_size, "%s", f->path);
     else
-        snprintf(out, out_size, "%.*s%s-{000000..%06u}.tar", folder, f->path, f->stem, shards - 1);
+        snprintf(out, out_size, "%.*s%s-{000000..%06u}%s", folder, f->path, f->stem, shards - 1, f->extension);
 }
 
 static void make_run(struct pack_files *f)
@@ -85,13 +85,13 @@ static int failed(const struct pack_files *f, const char *what, struct fb_error 
     return rc;
 }
 
-int pack_files_open(struct pack_files *f, const char *path, bool is_sharded, struct fb_error *e)
+int pack_files_open(struct pack_files *f, const char *path, const char *extension, bool is_sharded, struct fb_error *e)
 {
-    *f = (struct pack_files){.dir_fd = -1, .journal_fd = -1, .is_sharded = is_sharded};
+    *f = (struct pack_files){.dir_fd = -1, .journal_fd = -1, .extension = extension, .is_sharded = is_sharded};
     const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
     size_t n = strlen(last);
-    if (n <= 4 || strcmp(last + n - 4, ".tar") != 0 || n - 4 > LONGEST_STEM || last[0] == '.') {
-        error_set(e, FB_E_USAGE, "pack", "the name of a pack ends in .tar, does not begin with a dot and has at most %d letters",
+    if (n <= 4 || strcmp(last + n - 4, extension) != 0 || n - 4 > LONGEST_STEM || last[0] == '.') {
+        error_set(e, FB_E_USAGE, "pack", "the name of a pack ends in %s, does not begin with a dot and has at most %d letters", extension,
                   LONGEST_STEM);
         error_at(e, path, -1);
         return FB_E_USAGE;
@@ -206,7 +206,7 @@ static int try_journal(struct pack_files *f, const char *name, const struct pack
 int pack_files_resume(struct pack_files *f, const struct pack_question *q, struct pack_entry **entries, uint64_t *count, struct fb_error *e)
 {
     char prefix[NAME_BYTES], run[8];
-    snprintf(prefix, sizeof(prefix), ".%s.tar.", f->stem);
+    snprintf(prefix, sizeof(prefix), ".%s%s.", f->stem, f->extension);
     int fd = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d)
@@ -254,7 +254,7 @@ void pack_files_drop(struct pack_files *f)
 static void remove_dead_runs(const struct pack_files *f)
 {
     char prefix[NAME_BYTES], run[8];
-    snprintf(prefix, sizeof(prefix), ".%s.tar.", f->stem);
+    snprintf(prefix, sizeof(prefix), ".%s%s.", f->stem, f->extension);
     int dir = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = dir < 0 ? NULL : fdopendir(dir);
     for (const struct dirent *entry; d && (entry = readdir(d));) {
@@ -279,7 +279,7 @@ static void warn_of_more(const struct pack_files *f, uint32_t shards, const stru
         log_line(log, LOG_WARN, "%s is there from an earlier, larger set: a wildcard would take it in", next);
 }
 
-int pack_files_finish(struct pack_files *f, uint32_t shards, const struct log *log, struct fb_error *e)
+int pack_files_place(struct pack_files *f, uint32_t shards, struct fb_error *e)
 {
     char from[NAME_BYTES], to[NAME_BYTES];
     for (uint32_t i = shards; i-- > 0;) {
@@ -290,10 +290,14 @@ int pack_files_finish(struct pack_files *f, uint32_t shards, const struct log *l
     }
     if (fsync(f->dir_fd) < 0 && errno != EINVAL && errno != ENOTSUP)
         return failed(f, "sync the folder of the pack", e);
+    return 0;
+}
+
+void pack_files_clean(struct pack_files *f, uint32_t shards, const struct log *log)
+{
     char name[NAME_BYTES];
     journal_name(f, f->run, name);
     unlinkat(f->dir_fd, name, 0);
     remove_dead_runs(f);
     warn_of_more(f, shards, log);
-    return 0;
 }

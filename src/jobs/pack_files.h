@@ -3,6 +3,8 @@
  *   .NAME.tar.RUN.partial    a shard being written, or written and waiting for the others; renamed to NAME.tar when all are done
  *   .NAME.tar.RUN.journal    one entry per record written; locked by the process that writes
  *
+ * Decoded pictures (NAME.npy) are written the same way: one shard, a record for each row.
+ *
  * Nothing is ever seen under a final name that is not whole and on the disk. Shards are renamed from the last to the first, so a set that
  * lacks its first one is the worst a crash can leave. The journal is never synced: what it says is checked against the shards before it is
  * believed, so a crash costs at most the records whose bytes did not arrive.
@@ -17,7 +19,8 @@
 
 struct pack_files {
     char *path;       /* the output as given, for messages */
-    char *stem;       /* its last part without ".tar" */
+    const char *extension; /* ".tar" or ".npy" */
+    char *stem;       /* its last part without that */
     bool is_sharded;
     int dir_fd;
     char run[8];
@@ -29,6 +32,7 @@ struct pack_question {
     uint64_t fingerprint, samples, shard_bytes;
     uint64_t skips_bad;
     uint64_t shorter, quality; /* of pictures made smaller */
+    uint64_t height, width, fit; /* of decoded ones; 0: bytes are copied */
 };
 
 struct pack_entry {
@@ -42,7 +46,7 @@ struct pack_entry {
 };
 
 /* FB_E_USAGE: not a name for a pack. FB_E_NOT_FOUND: no such folder. */
-int pack_files_open(struct pack_files *f, const char *path, bool is_sharded, struct fb_error *e);
+int pack_files_open(struct pack_files *f, const char *path, const char *extension, bool is_sharded, struct fb_error *e);
 void pack_files_close(struct pack_files *f);
 
 /* Starts a run of its own. */
@@ -56,8 +60,10 @@ int pack_files_note(struct pack_files *f, struct pack_entry *entry, struct fb_er
 
 /* Opens a shard under its temporary name, made if it is not there. Returns a descriptor. */
 int pack_files_shard(struct pack_files *f, uint32_t shard, struct fb_error *e);
-/* All shards are written and synced: renames them, removes the journal and what dead runs of the same pack left. */
-int pack_files_finish(struct pack_files *f, uint32_t shards, const struct log *log, struct fb_error *e);
+/* All shards are written and synced: renames them and syncs the folder. */
+int pack_files_place(struct pack_files *f, uint32_t shards, struct fb_error *e);
+/* Nothing is left to do: removes the journal and what dead runs of the same pack left. */
+void pack_files_clean(struct pack_files *f, uint32_t shards, const struct log *log);
 /* Removes everything of this run. */
 void pack_files_drop(struct pack_files *f);
 /* "train-{000000..000012}.tar", with the folder as given. */

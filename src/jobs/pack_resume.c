@@ -96,8 +96,9 @@ static int64_t replay(struct packing *p, const struct pack_entry *entries, uint6
 
 int packing_begin(struct packing *p, struct fb_error *e)
 {
-    struct pack_question question = {p->out->fingerprint, catalog_count(p->dataset.catalog), p->q->shard_bytes, p->q->skips_bad,
-                                    (uint64_t)p->q->shorter, (uint64_t)p->q->quality};
+    struct pack_question question = {.fingerprint = p->out->fingerprint, .samples = catalog_count(p->dataset.catalog),
+                                     .shard_bytes = p->q->shard_bytes, .skips_bad = p->q->skips_bad, .shorter = (uint64_t)p->q->shorter,
+                                     .quality = (uint64_t)p->q->quality};
     struct pack_entry *entries = NULL;
     uint64_t count = 0;
     int rc = p->q->resumes ? pack_files_resume(&p->files, &question, &entries, &count, e) : 0;

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
+import random
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import fullbore as fb
@@ -14,6 +18,7 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
+IS_SOAK = bool(os.environ.get("FB_SOAK"))
 HEIGHT, WIDTH = 24, 32
 
 
@@ -134,7 +139,125 @@ def test_it_says_beforehand_what_it_takes_and_buys(photos: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("wrong", [["--decode", "8"], ["--decode", "0x8"], ["--decode", "8x8", "--dtype", "float32"], ["--fit", "pad"],
-                                   ["--decode", "8x8", "--resume"], ["--decode", "8x8x3"]])
+                                   ["--decode", "8x8", "--shard-size", "1GiB"], ["--decode", "8x8x3"]])
 def test_what_makes_no_sense_is_a_usage_error(photos: Path, tmp_path: Path, wrong: list[str]) -> None:
     run("pack", photos, "-o", tmp_path / "p.npy", *wrong, code=2)
     run("pack", photos, "-o", tmp_path / "p.tar", "--decode", "8x8", code=2)
+
+
+# ------------------------------------------------------------------------------------------------------------ interruptions
+
+@pytest.fixture
+def many(photos: Path, tmp_path: Path) -> Path:
+    """Enough for ten batches; one in a hundred is no picture."""
+    folder = tmp_path / "many"
+    pictures = sorted(p for p in photos.rglob("*") if p.is_file())
+    for i in range(640 + 17):
+        path = folder / f"c{i % 3}" / f"{i:04}{pictures[i % 20].suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"not a picture" if i % 100 == 55 else pictures[i % 20].read_bytes())
+    return folder
+
+
+SIZE = "96x128"
+
+
+def result_of(out: Path) -> dict[str, bytes]:
+    return {"x" + p.name[len(out.stem):]: p.read_bytes() for p in out.parent.iterdir() if p.name.startswith(out.stem + ".")}
+
+
+def whole(many: Path, tmp_path: Path) -> dict[str, bytes]:
+    (tmp_path / "whole").mkdir()
+    run("pack", many, "-o", tmp_path / "whole" / "w.npy", "--decode", SIZE, "--skip-bad", code=4)
+    return result_of(tmp_path / "whole" / "w.npy")
+
+
+def stop_midway(many: Path, out: Path, sent: signal.Signals = signal.SIGKILL) -> tuple[int, str]:
+    process = subprocess.Popen([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--threads", "1"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while not any(p.stat().st_size > 130 * 96 * 128 * 3 for p in out.parent.glob(f".{out.name}.*.partial")):
+        assert process.poll() is None and time.monotonic() < deadline
+    process.send_signal(sent)
+    said = process.communicate()[1]
+    return process.returncode, said
+
+
+def resume(many: Path, out: Path) -> dict:
+    done = subprocess.run([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--resume", "--json"], capture_output=True, text=True)
+    assert done.returncode == 4, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_killed_decoder_is_resumed_to_the_same_bytes(many: Path, tmp_path: Path) -> None:
+    expected, out = whole(many, tmp_path), tmp_path / "out" / "p.npy"
+    out.parent.mkdir()
+    stop_midway(many, out)
+    assert not out.exists()
+    answer = resume(many, out)
+    assert 64 <= answer["resumed_samples"] < 657 and answer["samples"] == 650 and answer["skipped_samples"] == 7
+    assert result_of(out) == expected
+    assert sorted(p.name for p in out.parent.iterdir()) == ["p.csv", "p.npy", "p.npy.catalog"], "nothing else is left"
+
+
+def test_rows_that_did_not_arrive_are_decoded_again(many: Path, tmp_path: Path) -> None:
+    expected, out = whole(many, tmp_path), tmp_path / "out" / "p.npy"
+    out.parent.mkdir()
+    stop_midway(many, out)
+    partial = next(out.parent.glob(".p.npy.*.partial"))
+    with partial.open("r+b") as f:  # as a power cut may leave it: row 70, of the second batch
+        f.seek(128 + 70 * 96 * 128 * 3 + 5)
+        byte = f.read(1)[0]
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte ^ 1]))
+    assert resume(many, out)["resumed_samples"] == 64
+    assert result_of(out) == expected
+
+
+def test_a_picture_that_changed_meanwhile_is_decoded_as_it_is_now(many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out" / "p.npy"
+    out.parent.mkdir()
+    stop_midway(many, out)
+    victim = sorted(p.relative_to(many) for p in many.rglob("*") if p.is_file())[66]
+    image = Image.new("RGB", (WIDTH, HEIGHT), (200, 10, 10))
+    image.save(many / victim)
+    assert resume(many, out)["resumed_samples"] <= 66
+    row = np.load(out)[keys(out).index(str(victim))]
+    assert np.abs(row.astype(int) - (200, 10, 10)).max() < 8
+
+
+def test_another_question_starts_anew(many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out" / "p.npy"
+    out.parent.mkdir()
+    stop_midway(many, out)
+    said = run("pack", many, "-o", out, "--decode", SIZE, "--fit", "pad", "--skip-bad", "--resume", "--json", code=4)
+    assert '"resumed_samples":0' in said
+    assert sorted(p.name for p in out.parent.iterdir()) == ["p.csv", "p.npy", "p.npy.catalog"], "what the dead run left is gone"
+
+
+def test_an_interrupted_decoder_says_how_to_go_on(many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out" / "p.npy"
+    out.parent.mkdir()
+    code, said = stop_midway(many, out, signal.SIGINT)
+    assert code == 130 and "--resume" in said
+
+
+def test_a_decoder_killed_at_any_moment_leaves_the_old_files_or_the_new(many: Path, tmp_path: Path) -> None:
+    expected, out = whole(many, tmp_path), tmp_path / "out" / "p.npy"
+    out.parent.mkdir()
+    began = time.monotonic()
+    run("pack", many, "-o", tmp_path / "timed.npy", "--decode", SIZE, "--skip-bad", code=4)
+    lasts, rng, kills = time.monotonic() - began, random.Random(3), 0
+    out.write_bytes(b"the old one")
+    for _ in range(100 if IS_SOAK else 6):
+        process = subprocess.Popen([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--resume"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        try:
+            process.wait(timeout=rng.uniform(0, lasts))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+        assert out.read_bytes() in (b"the old one", expected["x.npy"])
+    resume(many, out)
+    assert result_of(out) == expected and kills > 0
