@@ -222,10 +222,25 @@ static int cache_try_now(struct io *io, struct io_request *r)
     return r->status;
 }
 
+static bool is_kept(struct cache *c, const struct io_piece *p)
+{
+    struct io_request r = {.path = p->path, .has_fd = true, .fd = p->fd, .object = p->object, .offset = p->offset, .length = p->length,
+                           .buffer = p->to, .capacity = p->length};
+    return cache_look_now(c, &r) == 0 && r.status == 0 && r.got == p->length;
+}
+
+/* Pieces of objects that are kept come from here or by submit, which keeps them; of others, from the source. */
 static uint32_t cache_try_pieces(struct io *io, struct io_piece *p, uint32_t count)
 {
     struct cache *c = (struct cache *)io;
-    return c->pid == getpid() && c->inner->ops->try_pieces ? c->inner->ops->try_pieces(c->inner, p, count) : 0;
+    uint32_t there = 0;
+    if (c->pid != getpid() || count == 0)
+        return 0;
+    if (!p->object)
+        return c->inner->ops->try_pieces ? c->inner->ops->try_pieces(c->inner, p, count) : 0;
+    for (uint32_t i = 0; i < count; i++)
+        there += p[i].is_there = is_kept(c, &p[i]);
+    return there;
 }
 
 static uint64_t get(const _Atomic uint64_t *figure)

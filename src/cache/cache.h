@@ -34,6 +34,7 @@ struct cache_unit {
     uint64_t size;     /* bytes to expect */
     uint64_t index;    /* 0 .. source.count - 1, or CACHE_NO_INDEX */
     int64_t mtime_ns;  /* the version to expect, as in a request; 0: not known */
+    uint64_t object_size; /* not 0: only that version, of this size and mtime, will do: who asks has it open and knows its structure */
 };
 
 /* Where the reader is. Steps count positions of the running epoch, then of the next one: 0 .. 2 x count - 1. */

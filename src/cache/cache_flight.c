@@ -106,12 +106,19 @@ static void answer_direct(struct cache *c, struct flight *f)
     cache_finish(c, to);
 }
 
-static void answer_waiting(struct cache *c, struct flight *f, struct io_request *waiting, bool is_whole)
+/* Who has a file open wants the bytes of that one, not of another that has its name by now. */
+static bool is_for(const struct io_request *r, const struct cache_unit *u, bool is_other)
+{
+    const struct io_object *o = r->object;
+    return !o || (!is_other && o->size == u->object_size && o->mtime_ns == u->mtime_ns);
+}
+
+static void answer_waiting(struct cache *c, struct flight *f, struct io_request *waiting, bool is_whole, bool is_other)
 {
     while (waiting) {
         struct io_request *w = waiting;
         waiting = w->next;
-        if (!is_whole) {
+        if (!is_whole || !is_for(w, &f->unit, is_other)) {
             flight_pass(c, w);
             continue;
         }
@@ -150,9 +157,11 @@ static void flight_done(struct io_request *r)
         c->demand_in_flight--;
     pthread_cond_signal(&c->fill_wakes);
     pthread_mutex_unlock(&c->lock);
-    answer_waiting(c, f, waiting, is_whole);
-    if (f->unit.mtime_ns && c->source.identify && r->object_mtime_ns != f->unit.mtime_ns)
-        f->identity.length = 0; /* another version than the one the source was said to have */
+    /* another version than the one the source was said to have? An open file is what it was */
+    bool is_other = f->unit.mtime_ns && c->source.identify && !r->has_fd && r->object_mtime_ns != f->unit.mtime_ns;
+    answer_waiting(c, f, waiting, is_whole, is_other);
+    if (is_other)
+        f->identity.length = 0;
     if (!is_whole) {
         blob_drop(f->blob);
         f->blob = NULL;
@@ -207,6 +216,15 @@ static void aim_at_blob(struct flight *f)
                                .expected_mtime_ns = u->mtime_ns, .must_match = u->mtime_ns != 0};
 }
 
+/* From the file that the request has open, which stays open while the request waits. */
+static void aim_at_open_file(struct flight *f, const struct io_request *r)
+{
+    f->r.has_fd = true;
+    f->r.fd = r->fd;
+    f->r.path = r->path;
+    f->r.length = f->unit.size;
+}
+
 /* Not once closing has begun: the inner back-end goes first, as soon as nobody is in here. */
 static void send(struct cache *c, struct flight *f)
 {
@@ -252,7 +270,7 @@ void flight_pass(struct cache *c, struct io_request *r)
     send(c, f);
 }
 
-static bool wants_all(const struct io_request *r, const struct cache_unit *u)
+bool flight_wants_all(const struct io_request *r, const struct cache_unit *u)
 {
     if (r->length == IO_WHOLE || u->length == IO_WHOLE)
         return r->length == u->length;
@@ -260,23 +278,28 @@ static bool wants_all(const struct io_request *r, const struct cache_unit *u)
 }
 
 void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
-                        struct claim claim)
+                        struct claim claim, uint64_t reserved)
 {
     struct flight *f = flight_new(c, u, hash, id);
-    bool is_direct = wants_all(r, u);
+    bool is_direct = flight_wants_all(r, u);
     if (f && !is_direct)
         f->blob = blob_new(c->budget, u->size);
     if (!f || (!is_direct && !f->blob)) {
         claim_drop(&c->dir, hash, &claim);
+        if (reserved)
+            dir_release(&c->dir, reserved);
         free(f);
         flight_pass(c, r);
         return;
     }
     f->claim = claim;
+    f->reserved = reserved;
     if (is_direct)
         aim_at_request(f, r);
     else
         aim_at_blob(f);
+    if (!is_direct && r->has_fd)
+        aim_at_open_file(f, r);
     pthread_mutex_lock(&c->lock);
     bool joined = join_locked(c, hash, r);
     if (!joined) {
@@ -291,6 +314,8 @@ void flight_for_request(struct cache *c, struct io_request *r, const struct cach
     pthread_mutex_unlock(&c->lock);
     if (joined) {
         claim_drop(&c->dir, hash, &f->claim);
+        if (reserved)
+            dir_release(&c->dir, reserved);
         flight_free(f);
         return;
     }

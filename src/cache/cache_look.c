@@ -1,5 +1,6 @@
 /* Looking a request up: in memory, then on disk; what is in neither is fetched. A unit that another process fetches at the moment is waited
  * for, a little. Whatever goes wrong here ends as a read from the source. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -140,11 +141,34 @@ static enum wait_answer claim_or_wait(struct cache *c, struct io_request *r, con
     return WAIT_OVER;
 }
 
+/* A part of an open file whose unit can be kept nowhere: then the part alone is read. Rows of a file would otherwise cost a block each. */
+static bool is_in_vain(struct cache *c, const struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
+                       struct claim *claim, uint64_t *reserved)
+{
+    if (!r->object || flight_wants_all(r, u))
+        return false;
+    if (claim->fd >= 0) {
+        uint64_t bytes = entry_file_bytes(&c->dir, u, id, u->size);
+        int why = evict_and_reserve_again(c, bytes, u->index);
+        *reserved = why ? 0 : bytes;
+        if (why == 0)
+            return false;
+        if (why != ENOSPC)
+            cache_turn_off(c, why, "write to", true);
+        claim_drop(&c->dir, hash, claim);
+    }
+    pthread_mutex_lock(&c->lock);
+    bool has_room = !id->is_young && ram_has_room(&c->ram, u->size);
+    pthread_mutex_unlock(&c->lock);
+    return !has_room;
+}
+
 void cache_look_up(struct cache *c, struct io_request *r)
 {
     struct cache_unit u;
     struct cache_identity id;
     struct claim claim = {-1};
+    uint64_t reserved = 0;
     if (!unit_of(c, r, &u)) {
         flight_pass(c, r);
         return;
@@ -166,9 +190,13 @@ void cache_look_up(struct cache *c, struct io_request *r)
         cache_finish(c, r);
         return;
     }
+    if (is_in_vain(c, r, &u, hash, &id, &claim, &reserved)) {
+        flight_pass(c, r);
+        return;
+    }
     if (id.is_young)
         id.length = 0;
-    flight_for_request(c, r, &u, hash, &id, claim);
+    flight_for_request(c, r, &u, hash, &id, claim, reserved);
 }
 
 int cache_look_now(struct cache *c, struct io_request *r)

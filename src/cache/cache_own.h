@@ -157,9 +157,10 @@ void cache_look_up(struct cache *c, struct io_request *r);
 int cache_look_now(struct cache *c, struct io_request *r);
 
 /* ---- cache_flight.c ---- */
-/* Fetches what a request wants; the request may join a fetch under way. Takes the claim. */
+/* Fetches what a request wants; the request may join a fetch under way. Takes the claim and the bytes that were reserved. */
 void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
-                        struct claim claim);
+                        struct claim claim, uint64_t reserved);
+bool flight_wants_all(const struct io_request *r, const struct cache_unit *u);
 /* Fetches a unit ahead of the reader: unit, hash, identity, claim, reserved and need_... of `wanted`. False: not now (under way already, or
  * no memory); claim and room are then still the caller's. */
 bool flight_ahead(struct cache *c, const struct flight *wanted);

@@ -434,6 +434,8 @@ static int survey_all(struct survey *v, const fb_options *o, struct fb_error *e)
         struct fb_error bad;
         error_clear(&bad);
         FB_TRY(pulse(v, o, i, count, e));
+        if (f->dataset.io && i % LOOK_AHEAD == 0)
+            FB_TRY(look_ahead_in_store(f, i, e));
         FB_TRY(catalog_sample(f->dataset.catalog, i, &s, e));
         if (look_at_file(f, &s, &file, &bad) < 0) {
             a->length[i] = UINT64_MAX;
@@ -524,10 +526,22 @@ static int open_files(struct feed *f, const fb_options *o, const struct array_fi
 
 /* ---- open and close ---- */
 
+/* Rows are read from files that stay open. */
+static int refuse_rows(const struct feed *f, const char *key, struct fb_error *e)
+{
+    error_set(e, FB_E_UNSUPPORTED, "dataset", "the rows of an array in a bucket are not read one by one");
+    error_remedy(e, "copy it to a disk first (fullbore stage %s/%.200s FOLDER), or take each file as a sample with sample=\"file\"", f->dataset.root,
+                 key);
+    error_at(e, key, -1);
+    return FB_E_UNSUPPORTED;
+}
+
 static int open_with(struct feed *f, const fb_options *o, const struct array_file *first, const struct catalog_sample *s, struct fb_error *e)
 {
     struct arrays *a = f->arrays;
     a->unit = unit_of(f, o, first);
+    if (f->dataset.io && a->unit == ARRAYS_ROWS)
+        return refuse_rows(f, s->key, e);
     if (a->is_sound || !o->fields)
         FB_TRY(a->is_sound ? add_want(a, &first->array[0], first->array[0].name, e) : want_all(a, first, s->key, e));
     else
@@ -593,13 +607,15 @@ int arrays_add_fields(const struct arrays *a, struct slot_shape *s, struct fb_er
     return 0;
 }
 
+bool arrays_reads_part(const struct arrays *a, const struct catalog_sample *s)
+{
+    size_t n = strlen(s->key);
+    return a->is_sound && a->steps.crop_samples && s->length >= PART_FROM_BYTES && n > 4 && strcasecmp(s->key + n - 4, ".wav") == 0;
+}
+
 bool arrays_reads_itself(const struct feed *f, const struct load *l)
 {
-    const struct arrays *a = f->arrays;
-    if (!a->is_sound)
-        return true;
-    size_t n = strlen(l->where.key); /* a large recording of which a part is wanted */
-    return a->steps.crop_samples && l->where.length >= PART_FROM_BYTES && n > 4 && strcasecmp(l->where.key + n - 4, ".wav") == 0;
+    return !f->dataset.io && (!f->arrays->is_sound || arrays_reads_part(f->arrays, &l->where)); /* a store brings objects */
 }
 
 uint64_t arrays_length_of(const struct arrays *a, uint64_t sample)

@@ -16,6 +16,7 @@
 #include "feed/look.h"
 #include "model/array_ops.h"
 #include "model/catalog.h"
+#include "model/io_ops.h"
 
 struct feed;
 struct load;
@@ -41,6 +42,7 @@ struct array_want {
 struct array_object {
     const char *key, *path;
     int fd;
+    struct io_object kept;         /* for a cache; see source_cache.h */
     uint64_t first, rows;          /* its rows among all */
     uint64_t size;
     int64_t mtime_ns;
@@ -110,6 +112,8 @@ int arrays_row_key(const struct arrays *a, uint64_t row, char *out, size_t out_s
 
 /* Does the worker find the bytes by itself (true), or are they brought as a whole file? */
 bool arrays_reads_itself(const struct feed *f, const struct load *l);
+/* Sound: is it a large recording of which only a part is read? */
+bool arrays_reads_part(const struct arrays *a, const struct catalog_sample *s);
 
 int arrays_prepare_conversion(const struct arrays *a, int field, const struct array_layout *l, struct array_conversion *out, struct fb_error *e);
 

@@ -19,6 +19,7 @@
 #include "feed/arrays.h"
 #include "feed/crew.h"
 #include "feed/gather.h"
+#include "feed/source_cache.h"
 
 /* Which rows of a file: `count` of them, from `first` on or as listed. */
 struct picked {
@@ -34,6 +35,8 @@ struct bag {
     struct picked picked;
     struct clip clip;     /* sound */
     struct gather gather;
+    const uint8_t *bytes; /* of the whole file, if it was brought; NULL: it is read by the worker */
+    size_t byte_count;
     uint8_t *stage;
     size_t at;            /* on the stage, while it is filled and while it is emptied */
 };
@@ -300,6 +303,15 @@ static int take_chunks(struct bag *b, const struct array_layout *l, const struct
     return 0;
 }
 
+static int read_memory(void *ctx, uint64_t offset, uint64_t length, void *out, struct fb_error *e)
+{
+    const struct bag *b = ctx;
+    if (offset > b->byte_count || length > b->byte_count - offset)
+        return error_set(e, FB_E_DATA, "decode", "the file ends at byte %zu", b->byte_count);
+    memcpy(out, b->bytes + offset, length);
+    return 0;
+}
+
 static int read_opaque(struct bag *b, const struct array_layout *l, const struct picked *p, uint8_t *out, struct fb_error *e)
 {
     const struct array_ops *ops = array_format_by_name(b->file.format);
@@ -308,7 +320,8 @@ static int read_opaque(struct bag *b, const struct array_layout *l, const struct
     char path[4352];
     snprintf(path, sizeof(path), "%s%s%s", b->l->where.object[0] == '/' ? "" : b->f->dataset.root,
              b->l->where.object[0] == '/' ? "" : "/", b->l->where.object);
-    struct array_source s = {.path = path, .size = b->file.object_size, .allows_external = b->f->arrays->allows_external};
+    struct array_source s = {.path = b->bytes ? NULL : path, .size = b->file.object_size, .read = read_memory, .ctx = b,
+                             .allows_external = b->f->arrays->allows_external};
     for (uint64_t i = 0, n; i < p->count; i += n) {
         n = picked_run(p, i);
         FB_TRY(ops->read_rows(&s, l, picked_row(p, i), n, out + i * array_row_bytes(l), e));
@@ -460,26 +473,11 @@ static int place_sound(struct bag *b, const struct array_layout *l, enum array_c
     return 0;
 }
 
-struct memory_source {
-    const uint8_t *bytes;
-    size_t n;
-};
-
-static int read_memory(void *ctx, uint64_t offset, uint64_t length, void *out, struct fb_error *e)
-{
-    const struct memory_source *m = ctx;
-    if (offset > m->n || length > m->n - offset)
-        return error_set(e, FB_E_DATA, "decode", "the file ends at byte %zu", m->n);
-    memcpy(out, m->bytes + offset, length);
-    return 0;
-}
-
 /* Compressed sound: decoded to float32 by its own reader. */
-static int place_compressed(struct bag *b, const struct array_layout *l, const uint8_t *bytes, size_t n, struct fb_error *e)
+static int place_compressed(struct bag *b, const struct array_layout *l, struct fb_error *e)
 {
     const struct array_ops *ops = array_format_by_name(b->file.format);
-    struct memory_source m = {bytes, n};
-    struct array_source s = {.size = n, .read = read_memory, .ctx = &m};
+    struct array_source s = {.size = b->byte_count, .read = read_memory, .ctx = b};
     if (!ops || !ops->read_rows)
         return refuse(b, e, l->why_opaque, "convert it to WAV or FLAC");
     uint8_t *frames = worker_memory(b->f, &b->w->mapped[1], b->clip.frames * array_row_bytes(l) + 64, e);
@@ -489,14 +487,14 @@ static int place_compressed(struct bag *b, const struct array_layout *l, const u
     return place_sound(b, l, l->code, frames, e);
 }
 
-static int place_bytes(struct bag *b, const uint8_t *bytes, size_t n, struct fb_error *e)
+static int place_clip(struct bag *b, struct fb_error *e)
 {
     const struct array_layout *l = &b->file.array[0];
     FB_TRY(pick(b, array_rows(l), e));
     FB_TRY(check_room(b, e));
     if (l->storage == ARRAY_OPAQUE)
-        return place_compressed(b, l, bytes, n, e);
-    return place_sound(b, l, l->code, bytes + l->offset + b->clip.first * array_row_bytes(l), e);
+        return place_compressed(b, l, e);
+    return place_sound(b, l, l->code, b->bytes + l->offset + b->clip.first * array_row_bytes(l), e);
 }
 
 static int copy_labels(const struct bag *b, struct fb_error *e)
@@ -505,18 +503,6 @@ static int copy_labels(const struct bag *b, struct fb_error *e)
     for (int k = 0; k < f->labels.count; k++)
         FB_TRY(labels_get(&f->labels, k, b->l->selected, b->l->sample, slot_at(b->l->slot, f->arrays->count + k, b->l->place), e));
     return 0;
-}
-
-int bag_place(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
-{
-    struct bag b = {.w = w, .f = f, .l = l};
-    uint64_t since = clock_now_ns();
-    FB_TRY(copy_labels(&b, e));
-    FB_TRY(look_into_bytes(bytes, n, NULL, false, &b.file, e));
-    int rc = b.file.count ? place_bytes(&b, bytes, n, e) : refuse(&b, e, "there is no sound in it", "leave the file out");
-    array_file_free(&b.file);
-    meter_work(&f->meter, w->index, STAGE_DECODE, clock_now_ns() - since, 1, f->arrays->want[0].row_bytes);
-    return rc;
 }
 
 /* ---- files read by the worker ---- */
@@ -551,13 +537,19 @@ static int prepare(struct bag *b, struct fb_error *e)
     return check_room(b, e);
 }
 
-static int read_all(struct bag *b, struct fb_error *e)
+static int list_all(struct bag *b, struct fb_error *e)
 {
     b->at = 0;
     for (int k = 0; k < b->f->arrays->count; k++)
         FB_TRY(list_field(b, k, e));
     if (b->at > b->gather.stage_bytes)
         b->gather.stage_bytes = b->at; /* rows that were never written take room, too */
+    return 0;
+}
+
+static int read_all(struct bag *b, struct fb_error *e)
+{
+    FB_TRY(list_all(b, e));
     return gather_read(b->f, &b->gather, b->l, &b->stage, e);
 }
 
@@ -590,6 +582,55 @@ static int run_looked(struct bag *b, struct fb_error *e)
     return 0;
 }
 
+/* ---- files that were brought ---- */
+
+/* What was listed, out of the bytes of the file. */
+static int copy_pieces(struct bag *b, struct fb_error *e)
+{
+    struct gather *g = &b->gather;
+    if (g->stage_bytes && !(b->stage = worker_memory(b->f, &b->w->work, g->stage_bytes + IO_TAIL, e)))
+        return e->code;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct io_piece *p = &g->piece[i];
+        int rc = read_memory(b, p->offset, p->length, p->is_staged ? b->stage + (size_t)p->to : p->to, e);
+        if (rc < 0) {
+            error_at(e, b->l->where.key, (int64_t)b->byte_count);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int place_arrays(struct bag *b, struct fb_error *e)
+{
+    FB_TRY(prepare(b, e));
+    FB_TRY(list_all(b, e));
+    FB_TRY(copy_pieces(b, e));
+    return take_all(b, e);
+}
+
+static int place_bytes(struct bag *b, struct fb_error *e)
+{
+    if (!b->f->arrays->is_sound)
+        return place_arrays(b, e);
+    return b->file.count ? place_clip(b, e) : refuse(b, e, "there is no sound in it", "leave the file out");
+}
+
+int bag_place(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
+{
+    struct bag b = {.w = w, .f = f, .l = l, .bytes = bytes, .byte_count = n};
+    uint64_t since = clock_now_ns();
+    gather_start(&b.gather, w);
+    FB_TRY(copy_labels(&b, e));
+    FB_TRY(look_into_bytes(bytes, n, NULL, false, &b.file, e));
+    int rc = place_bytes(&b, e);
+    array_file_free(&b.file);
+    meter_work(&f->meter, w->index, STAGE_DECODE, clock_now_ns() - since, 1, f->arrays->want[0].row_bytes);
+    return rc;
+}
+
+/* ---- */
+
 int bag_run(struct worker *w, struct feed *f, struct load *l, struct fb_error *e)
 {
     struct bag b = {.w = w, .f = f, .l = l};
@@ -601,6 +642,10 @@ int bag_run(struct worker *w, struct feed *f, struct load *l, struct fb_error *e
     else
         rc = open_file(&b, &now, e);
     l->seen = now;
+    if (rc == 0 && f->cache) {
+        source_cache_describe(f, &now, l->selected, &b.gather.own);
+        b.gather.object = &b.gather.own;
+    }
     if (rc == 0)
         rc = look_at_file(f, &now, &b.file, e);
     if (rc == 0) {

@@ -79,6 +79,7 @@ static int hand_to_io(struct feed *f, struct gather *g, struct load *l, uint32_t
         memcpy(x->stage, stage, g->stage_bytes);
     x->load = l;
     x->fd = g->fd;
+    x->object = g->own;
     g->fd = -1;
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->count; i++) {
@@ -88,7 +89,8 @@ static int hand_to_io(struct feed *f, struct gather *g, struct load *l, uint32_t
         error_clear(&x->error[n]);
         uint8_t *to = g->piece[i].is_staged ? x->stage + ((uint8_t *)p->to - stage) : p->to;
         x->request[n] = (struct io_request){.path = p->path, .has_fd = true, .fd = p->fd, .offset = p->offset, .length = p->length, .buffer = to,
-                                            .capacity = p->length, .done = piece_done, .owner = x, .error = &x->error[n], .dir_fd = -1};
+                                            .capacity = p->length, .done = piece_done, .owner = x, .error = &x->error[n], .dir_fd = -1,
+                                            .object = p->object == &g->own ? &x->object : p->object};
         n++;
     }
     l->waited = x;

@@ -18,6 +18,7 @@ struct waited {
     uint64_t taken;         /* of the budget */
     uint8_t *stage;
     int fd;                 /* to be closed with it, or -1 */
+    struct io_object object; /* of that file */
     struct fb_error *error; /* one per request */
     struct io_request request[];
 };
@@ -29,24 +30,38 @@ struct gather {
     size_t stage_bytes;
     int fd;                 /* of a file that was opened for this load, or -1 */
     bool is_sure;           /* of what is added: see struct io_piece */
+    const struct io_object *object; /* of what is added; NULL: no cache keeps it */
+    struct io_object own;   /* of a file that was opened for this load */
 };
 
 static inline void gather_start(struct gather *g, struct worker *w)
 {
     *g = (struct gather){.w = w, .fd = -1, .piece = w->pieces.data};
 }
-/* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. `path` is for messages and outlives the load. */
-static inline int gather_add(struct gather *g, int fd, const char *path, uint64_t offset, uint64_t length, void *to, size_t stage_at,
-                             struct fb_error *e)
+static inline int gather_add_piece(struct gather *g, int fd, const char *path, uint64_t offset, uint64_t length, void *to, size_t stage_at,
+                                   struct fb_error *e)
 {
     size_t bytes = g->count * sizeof(*g->piece);
     g->piece = scratch_grow(&g->w->pieces, bytes, bytes + sizeof(*g->piece), e);
     if (!g->piece)
         return e->code;
-    g->piece[g->count++] = (struct io_piece){fd, offset, length, to ? to : (void *)stage_at, false, !to, g->is_sure, path};
+    g->piece[g->count++] = (struct io_piece){fd, offset, length, to ? to : (void *)stage_at, false, !to, g->is_sure, path, g->object};
     if (!to && stage_at + length > g->stage_bytes)
         g->stage_bytes = stage_at + length;
     return 0;
+}
+/* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. `path` is for messages and outlives the load. A
+ * cache that keeps blocks is asked block by block. */
+static inline int gather_add(struct gather *g, int fd, const char *path, uint64_t offset, uint64_t length, void *to, size_t stage_at,
+                             struct fb_error *e)
+{
+    uint64_t block = g->object ? g->object->block : 0;
+    for (uint64_t n; block && length > block - offset % block; offset += n, length -= n, stage_at += n) {
+        n = block - offset % block;
+        FB_TRY(gather_add_piece(g, fd, path, offset, n, to, stage_at, e));
+        to = to ? (uint8_t *)to + n : NULL;
+    }
+    return gather_add_piece(g, fd, path, offset, length, to, stage_at, e);
 }
 /* 0: all is there, *stage as well. 1: the load is gone, and comes back with l->waited. */
 int gather_read(struct feed *f, struct gather *g, struct load *l, uint8_t **stage, struct fb_error *e);

@@ -101,6 +101,7 @@ static int list_field(struct group *g, int field, struct fb_error *e)
         uint64_t row;
         const struct array_object *o = object_at(g, i, &row);
         g->gather.is_sure = atomic_load_explicit(&o->is_in_memory, memory_order_relaxed);
+        g->gather.object = g->f->cache ? &o->kept : NULL;
         int rc = o->is_straight[field] ? list_row(g, field, i, o, row, e) : band_list(g, field, i, e);
         if (rc < 0)
             return rc;

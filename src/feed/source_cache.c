@@ -7,6 +7,10 @@
 #include <string.h>
 
 #include "cache/cache.h"
+#include "feed/arrays.h"
+
+enum { BLOCK_BYTES = 256 << 10, /* large against a row, small against a disk's or a server's latency times its speed */
+       WHOLE_MOST = 32 << 20 };
 
 struct source_cache {
     struct feed *f;
@@ -17,20 +21,54 @@ struct source_cache {
 
 /* ---- units ---- */
 
+static bool is_store(const struct feed *f)
+{
+    return f->dataset.io != NULL;
+}
+
+/* Bags are kept as a whole unless they are large, or only some of their instances are drawn; rows and parts of recordings in blocks. */
+static bool is_kept_whole(const struct feed *f, const struct catalog_sample *s)
+{
+    const struct arrays *a = f->arrays;
+    if (!a || (a->is_sound && !arrays_reads_part(a, s)))
+        return true;
+    return a->unit == ARRAYS_FILES && !a->is_sound && !a->steps.instances && s->length <= WHOLE_MOST;
+}
+
+void source_cache_describe(const struct feed *f, const struct catalog_sample *s, uint64_t selected, struct io_object *out)
+{
+    bool is_whole = is_kept_whole(f, s);
+    *out = (struct io_object){f->dataset.root_fd, s->object, s->object_size, s->mtime_ns, is_whole ? 0 : BLOCK_BYTES,
+                              is_whole ? selected : CACHE_NO_INDEX};
+}
+
+static struct cache_unit unit_of_open(const struct io_object *o, uint64_t offset)
+{
+    uint64_t first = o->block ? offset / o->block * o->block : 0, left = o->size > first ? o->size - first : 0;
+    uint64_t size = o->block && o->block < left ? o->block : left;
+    return (struct cache_unit){o->dir_fd, o->path, first, o->block ? size : IO_WHOLE, size, o->index, o->mtime_ns, o->size};
+}
+
+/* Which version a file has is found out when it is read. */
 static struct cache_unit unit_for(const struct feed *f, const struct catalog_sample *s, uint64_t size, uint64_t selected)
 {
     bool is_whole = s->offset == 0 && s->length == s->object_size;
-    return (struct cache_unit){f->dataset.root_fd, s->object, s->offset, is_whole ? IO_WHOLE : s->length, size, selected, s->mtime_ns};
+    return (struct cache_unit){f->dataset.root_fd, s->object, s->offset, is_whole ? IO_WHOLE : s->length, size, selected,
+                               is_store(f) ? s->mtime_ns : 0, 0};
 }
 
-/* A load's own request; others (pieces of arrays) have another owner. */
+/* A load's own request, or one of the pieces of a file that a worker has open. */
 static bool unit_of(void *ctx, const struct io_request *r, struct cache_unit *u)
 {
     struct source_cache *x = ctx;
+    if (r->object) {
+        *u = unit_of_open(r->object, r->offset);
+        return u->size > 0;
+    }
     const struct load *l = r->owner;
     if (!l || (const char *)r != (const char *)l + offsetof(struct load, request))
         return false;
-    *u = unit_for(x->f, &l->where, l->size, l->selected);
+    *u = unit_for(x->f, &l->where, l->size, l->file ? CACHE_NO_INDEX : l->selected); /* the order knows the first files only */
     return true;
 }
 
@@ -40,8 +78,28 @@ static bool unit_at(void *ctx, uint64_t index, struct cache_unit *u)
     struct catalog_sample s;
     if (catalog_sample(f->dataset.catalog, f->subset.sample ? f->subset.sample[index] : index, &s, NULL) < 0)
         return false;
-    *u = unit_for(f, &s, s.length, index);
-    return true;
+    struct io_object o;
+    source_cache_describe(f, &s, index, &o);
+    bool is_open = f->arrays && !f->arrays->is_sound;
+    *u = is_open ? unit_of_open(&o, 0) : unit_for(f, &s, s.length, index);
+    return o.block == 0;
+}
+
+/* A file that a worker has open: an entry is served for it if it has its version. Before something is kept, the file that has its name now
+ * must be that one. */
+static int identify_open(void *ctx, const struct cache_unit *u, bool may_block, struct cache_identity *out)
+{
+    (void)ctx;
+    struct cache_identity wanted = {.length = sizeof(u->object_size) + sizeof(u->mtime_ns)};
+    memcpy(wanted.bytes, &u->object_size, sizeof(u->object_size));
+    memcpy(wanted.bytes + sizeof(u->object_size), &u->mtime_ns, sizeof(u->mtime_ns));
+    if (u->object_size && !may_block) {
+        *out = wanted;
+        return 0;
+    }
+    FB_TRY(cache_identify_file(u->dir_fd, u->path, may_block, out));
+    bool is_that = out->length == wanted.length && memcmp(out->bytes, wanted.bytes, wanted.length) == 0;
+    return !u->object_size || is_that ? 0 : FB_E_DATA;
 }
 
 static int identify_in_store(void *ctx, const struct cache_unit *u, bool may_block, struct cache_identity *out)
@@ -101,11 +159,6 @@ static uint64_t at(void *ctx, const struct cache_reader *r, uint64_t epoch, uint
 
 /* ---- opening ---- */
 
-static bool is_store(const struct feed *f)
-{
-    return f->dataset.io != NULL;
-}
-
 /* Nothing is ever written to a source. The folder may not exist yet: then the one above counts. */
 static int check_place(const struct feed *f, const char *dir, struct fb_error *e)
 {
@@ -136,13 +189,23 @@ static int check_wanted(struct feed *f, const fb_options *o, struct fb_error *e)
         error_remedy(e, "give cache_dir= as well; memory for a cache is cache_ram=");
         return FB_E_USAGE;
     }
-    if (f->arrays && (o->cache_dir || o->cache_ram)) {
-        error_set(e, FB_E_UNSUPPORTED, "cache", 
-                  "cache_dir= and cache_ram= are not built yet for arrays and sound: they are read from open files");
-        error_remedy(e, "copy the files to a fast disk or to memory with 'fullbore stage'");
-        return FB_E_UNSUPPORTED;
-    }
     return o->cache_dir ? check_place(f, o->cache_dir, e) : 0;
+}
+
+static void describe_rows(struct feed *f)
+{
+    for (uint64_t i = 0; f->arrays && i < f->arrays->objects; i++) {
+        struct array_object *o = &f->arrays->object[i];
+        const struct catalog_sample s = {.object = o->path, .object_size = o->size, .length = o->size, .mtime_ns = o->mtime_ns, .key = o->key};
+        source_cache_describe(f, &s, CACHE_NO_INDEX, &o->kept);
+    }
+}
+
+/* The order is one of samples: it says when a file is needed, not which blocks of it. */
+static bool has_known_units(const struct feed *f)
+{
+    const struct arrays *a = f->arrays;
+    return !a || (a->unit == ARRAYS_FILES && !a->steps.instances);
 }
 
 int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struct fb_error *e)
@@ -156,6 +219,8 @@ int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struc
     x->f = f;
     pthread_mutex_init(&x->lock, NULL);
     f->cache = x;
+    describe_rows(f);
+    bool has_units = has_known_units(f);
     struct cache_options c = {
         .inner = f->io,
         .dir = o->cache_dir,
@@ -164,8 +229,9 @@ int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struc
         .budget = f->budget,
         .log = &f->log,
         .depth = depth,
-        .source = {.ctx = x, .name = f->dataset.root, .count = f->subset.count, .unit_of = unit_of, .unit_at = unit_at,
-                   .identify = is_store(f) ? identify_in_store : NULL, .is_known = !f->takes_order && !f->weights, .at = at,
+        .source = {.ctx = x, .name = f->dataset.root, .count = f->subset.count, .unit_of = unit_of, .unit_at = has_units ? unit_at : NULL,
+                   .identify = is_store(f) ? identify_in_store : f->arrays ? identify_open : NULL,
+                   .is_known = has_units && !f->takes_order && !f->weights, .at = at,
                    .any_at = any_at,
                    .position_of = position_of},
     };

@@ -14,5 +14,7 @@ void source_cache_move(struct feed *f, const struct run *run, uint64_t position)
 /* ,"cache":{...} for the statistics; null without one. */
 void source_cache_stats(struct feed *f, struct text *t);
 void source_cache_close(struct feed *f); /* after io */
+/* What a cache keeps of a file that is open: `s` as the open file is, the `selected`th sample. */
+void source_cache_describe(const struct feed *f, const struct catalog_sample *s, uint64_t selected, struct io_object *out);
 
 #endif

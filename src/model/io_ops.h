@@ -16,6 +16,16 @@
 enum { IO_GREW = 1, IO_BLOCKED = 2 }; /* positive answers, see below */
 enum { IO_TAIL = 64 };                /* bytes after the data that a buffer must also have: for the size check and for wide loads */
 
+/* What an open file is, for those who keep bytes of it: a version of an object, kept as a whole or in blocks. */
+struct io_object {
+    int dir_fd;
+    const char *path;
+    uint64_t size;    /* these two as the open file has them */
+    int64_t mtime_ns;
+    uint64_t block;   /* bytes that are kept as one, from multiples of it; no read crosses one. 0: the whole object is */
+    uint64_t index;   /* of the sample that it is; UINT64_MAX: it is none */
+};
+
 struct io_request {
     /* in: constant while in flight */
     int dir_fd;             /* the data set's root; `path` is relative to it or absolute */
@@ -25,6 +35,7 @@ struct io_request {
     uint64_t expected_size; /* IO_WHOLE: what the catalog says; the file is read up to one byte more to notice growth */
     bool has_fd;            /* `fd` is the object, open: only read from; not with IO_WHOLE; the path is for messages */
     int fd;                 /* stays the caller's, open until done */
+    const struct io_object *object; /* with has_fd: what it is; NULL: nobody keeps it. Outlives the request */
     uint8_t *buffer;        /* holds capacity bytes, at least length (or expected_size) + IO_TAIL; with has_fd length is enough */
     size_t capacity;
     void (*done)(struct io_request *r); /* MUST NOT block; may resubmit r */
@@ -57,6 +68,7 @@ struct io_piece {
     bool is_staged; /* the caller's */
     bool is_sure;   /* in: the file is in memory as a whole (io_is_in_memory); a plain read is cheaper than one that must not wait */
     const char *path; /* of the file, for messages; the caller's too */
+    const struct io_object *object; /* in: as in a request */
 };
 
 struct io_figures {
