@@ -141,6 +141,7 @@ static void print_json(const struct bench_options *c, const struct bench_request
     text_printf(&t, ",\"dtype\":\"%s\"", !r->is_as_stored ? c->dtype : q->dtype ? fb_dtype_name(q->dtype) : "");
     put_number(&t, "wall_seconds", r->wall_seconds);
     put_number(&t, "samples_per_second", r->samples_per_second);
+    put_number(&t, "last_epoch_samples_per_second", r->last_epoch_rate);
     put_number(&t, "step_seconds", q->step_seconds > 0 ? q->step_seconds : NAN);
     put_number(&t, "launch_thread_share", q->step_seconds > 0 ? q->launch_share : NAN);
     put_number(&t, "accelerator_utilization_ratio", r->accelerator_utilization_ratio);

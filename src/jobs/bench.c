@@ -28,7 +28,8 @@ struct bench {
     uint64_t intervals, interval_capacity;
     uint64_t gap_ns;
     uint64_t cpu_start_ns;
-    bool has_failed_alloc;
+    uint64_t epoch_since_ns, epoch_samples; /* when the epoch before the running one ended, and what had come by then */
+    bool has_failed_alloc, is_stopped;
 };
 
 /* Reads one word of every page and of the end of each array. Bound to the place in the array, so that swapped samples show. */
@@ -128,6 +129,10 @@ static int run_epoch(struct bench *b, struct bench_result *out, struct fb_error 
         }
         take(b, batch, is_first, asked_ns, out);
         is_first = false;
+        if (b->r->most_seconds > 0 && (double)(b->last_taken_ns - b->first_ready_ns) / 1e9 > b->r->most_seconds) {
+            b->is_stopped = true;
+            return 0;
+        }
         const fb_options *o = &b->r->options; /* asked here, too: a consumer that never waits is never asked in its waits */
         if (o->interrupted && o->interrupted(o->ctx))
             return error_set(e, FB_E_INTERRUPTED, "bench", "interrupted");
@@ -162,10 +167,24 @@ static void sum_up(struct bench *b, struct bench_result *out)
     bench_read_stats(b->loader, out);
 }
 
+/* Rows of filtered chunks and files that are not known yet make a first epoch another thing than those that follow. */
+static void note_epoch(struct bench *b, struct bench_result *out)
+{
+    double wall = (double)(b->last_taken_ns - b->epoch_since_ns) / 1e9;
+    if (b->is_stopped)
+        return;
+    if (b->epoch_since_ns && wall > 0)
+        out->last_epoch_rate = (double)(out->samples - b->epoch_samples) / wall;
+    b->epoch_since_ns = b->last_taken_ns;
+    b->epoch_samples = out->samples;
+}
+
 static int run_epochs(struct bench *b, struct bench_result *out, struct fb_error *e)
 {
-    for (int64_t i = 0; i < b->r->epochs; i++)
+    for (int64_t i = 0; i < b->r->epochs && !b->is_stopped; i++) {
         FB_TRY(run_epoch(b, out, e));
+        note_epoch(b, out);
+    }
     sum_up(b, out);
     if (b->has_failed_alloc)
         return error_set(e, FB_E_NOMEM, "bench", "no memory for the list of step times");
@@ -210,7 +229,7 @@ static int measure(struct bench *b, struct bench_result *out, struct fb_error *e
 
 int bench_run(const struct bench_request *r, struct bench_result *out, struct fb_error *e)
 {
-    *out = (struct bench_result){.probe_p99_seconds = NAN, .evicted_share = NAN};
+    *out = (struct bench_result){.probe_p99_seconds = NAN, .evicted_share = NAN, .last_epoch_rate = NAN};
     if (r->is_cold)
         FB_TRY(evict_source(&r->options, &out->evicted_share, e));
     struct bench b = {.r = r, .step_ns = (uint64_t)(r->step_seconds * 1e9), .started_ns = r->is_cold ? clock_now_ns() : r->started_ns};

@@ -17,6 +17,7 @@ struct bench_request {
     double step_seconds;      /* 0: as fast as it goes */
     double launch_share;      /* of the step that the consumer's thread is busy (kernel launches) */
     int64_t epochs;
+    double most_seconds;      /* after the first batch it is stopped then, wherever it is; 0: it runs to its end */
     bool is_cold;             /* evict the files from the page cache first */
     bool has_own_choice;      /* nobody said what transforms to use: those in `options` are for images, other data is taken as it is */
     enum fb_dtype dtype;      /* that somebody asked for; 0: nobody */
@@ -37,6 +38,7 @@ struct bench_result {
     uint64_t samples, batches;
     double wall_seconds;                  /* from the first batch ready to the last done */
     double samples_per_second;            /* first batch excluded */
+    double last_epoch_rate;               /* samples per second of the last of several epochs that were whole; NaN: there was one */
     double accelerator_utilization_ratio; /* NaN without a step time */
     double exposed_wait_ratio;
     double cpu_seconds_per_1000_samples;  /* of the process, less the emulated launches */

@@ -15,16 +15,21 @@
 
 struct doctor_request {
     fb_options options;    /* source, transforms, dtype, batch_size, threads ... */
+    bool has_own_choice;   /* nobody said what transforms to use: those in `options` are for pictures, other data is taken as it is */
+    enum fb_dtype dtype;   /* that somebody asked for; 0: nobody */
     double step_seconds;   /* 0: not known */
     int64_t epochs;        /* of the whole run */
-    uint64_t sample_limit; /* samples to measure with; 0: 1000 */
+    uint64_t sample_limit; /* samples to measure with; 0: as many as tell enough */
     bool proves;           /* applies the remedies to a sample */
 };
 
-enum { DOCTOR_ROWS = 8 };
+enum { DOCTOR_ROWS = 12 };
 
 /* What a row of the table changes. */
-enum remedy_kind { REMEDY_NONE, REMEDY_MEMORY, REMEDY_PACK, REMEDY_SMALLER, REMEDY_CACHE, REMEDY_CORES };
+enum remedy_kind {
+    REMEDY_NONE, REMEDY_MEMORY, REMEDY_PACK, REMEDY_SMALLER, REMEDY_DECODED, REMEDY_CACHE, REMEDY_STAGE, REMEDY_CORES,
+    REMEDY_WINDOW, REMEDY_PRELOAD, REMEDY_RECHUNK /* rows of arrays */
+};
 
 struct doctor_row {
     enum remedy_kind kind;
@@ -45,11 +50,38 @@ struct doctor_machine {
     char gpu[160];            /* name, or why there is none */
     char device[64], mount[128], kind[40]; /* where the data lies */
     bool is_remote;
+    bool is_bucket;           /* nothing of it lies here: kind, mount and device are empty */
+};
+
+/* Rates measured for another way to do it; NAN: not tried. */
+struct doctor_trial {
+    double first_rate, later_rate;
+};
+
+/* Rows that lie badly in their file. */
+struct doctor_chunks {
+    char array[64];        /* the largest one */
+    uint64_t now_rows;     /* of a chunk; 0: nothing lies badly */
+    uint64_t chunks_of_row;
+    bool fits;             /* unfiltered, all chunks can be kept */
+    uint64_t wanted_rows;  /* of a chunk */
+    double work_ratio;     /* of what has to be unfiltered for a row: then to now */
+};
+
+/* What a bucket must give, and what it takes here, so that an accelerator never waits. */
+struct doctor_budget {
+    double rate;           /* samples per second that are wanted; what the CPU can do, if nobody said */
+    double bytes_per_s, requests_per_s, in_flight;
+    double batches_ahead, ram_bytes, cache_bytes;
+    double given_bytes_per_s, given_requests_per_s; /* measured */
 };
 
 struct doctor_result {
     struct doctor_machine machine;
     struct info data;
+    uint64_t samples;         /* of an epoch: rows, files, pictures */
+    double sample_bytes;      /* of one in storage, mean */
+    double output_bytes;      /* of one in a batch */
     uint64_t measured;        /* samples */
     double others_cores;      /* that other programs used meanwhile; NAN: not known */
     double cold_rate, warm_rate; /* samples/s; cold NAN: could not be dropped from memory */
@@ -60,6 +92,12 @@ struct doctor_result {
     struct storage_probe storage;
     int smaller_side;         /* of the pictures of REMEDY_SMALLER; 0: they are small enough, or it could not be tried */
     double smaller_cpu_s, smaller_first_cpu_s, smaller_share; /* CPU of such a picture; its bytes as a share */
+    int decoded_side;         /* of the pictures of REMEDY_DECODED; 0: not tried */
+    double decoded_cpu_s, decoded_first_cpu_s;
+    struct doctor_trial window, preload;
+    double preload_bytes;
+    struct doctor_chunks chunks;
+    struct doctor_budget budget; /* of a bucket */
     double wanted_rate;       /* samples/s that the accelerator takes; NAN */
     bool storage_limits;      /* the first epoch waits for storage, not for the CPU */
     struct doctor_row row[DOCTOR_ROWS];
@@ -67,15 +105,34 @@ struct doctor_result {
     char io[16];
 };
 
+struct bench_request;
 struct bench_result;
 /* CPU seconds per sample that was decoded after the first batch of a run: at its end work was done for an epoch that never comes. */
 double doctor_cpu(const struct bench_result *b, uint64_t batch_size);
 /* Wall time of a stage per sample, by the workers' own clocks. */
 double doctor_stage(const struct bench_result *b, const char *stage);
+bool doctor_has_pictures(const struct doctor_result *r);
 
-/* doctor_prove.c: what smaller pictures cost, on a few; and every remedy on a sample. */
-int doctor_try_smaller(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e);
+/* doctor_measure.c: a part of the data set, fed. Fills the rates and demands. */
+int doctor_measure(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e);
+/* Options that suit the data, for a bench of it. */
+struct bench_request doctor_bench(const struct doctor_request *q, const struct doctor_result *r);
+
+/* doctor_prove.c: what smaller and decoded pictures cost, on a few; and every remedy on a sample. */
+void doctor_try_smaller(const struct doctor_request *q, struct doctor_result *r);
+void doctor_try_decoded(const struct doctor_request *q, struct doctor_result *r);
 int doctor_prove(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e);
+
+/* doctor_arrays.c: how rows lie in their files (pure), and the rows of the table about that (pure). */
+void doctor_judge_chunks(struct doctor_result *r, double memory_bytes);
+void doctor_predict_arrays(struct doctor_result *r, const char *source);
+
+/* doctor_store.c: the table's rows and the budget of a bucket; pure. */
+void doctor_predict_bucket(const struct doctor_request *q, struct doctor_result *r, const char *source);
+
+/* doctor_predict.c, for the two above. */
+struct doctor_row *doctor_add_row(struct doctor_result *r, enum remedy_kind kind, double first, double later);
+double doctor_cpu_rate(const struct doctor_result *r, double demand_s, double cores);
 
 int doctor_run(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e);
 /* The table from what was measured; pure. */

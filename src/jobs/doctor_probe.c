@@ -88,15 +88,19 @@ static bool open_sample(int root_fd, const struct catalog_sample *s, bool is_dir
 }
 
 /* Other samples for every depth: what one depth brought into a device's own cache would help the next. */
-static int open_samples(const struct dataset *d, int round, bool is_direct, struct probe_file *file, struct fb_error *e)
+static int open_samples(const struct dataset *d, int round, uint64_t row_bytes, bool is_direct, struct probe_file *file, struct fb_error *e)
 {
-    uint64_t count = catalog_count(d->catalog), wanted = count < FILES_MOST ? count : FILES_MOST;
+    uint64_t count = catalog_count(d->catalog), wanted = count < FILES_MOST && !row_bytes ? count : FILES_MOST;
     int n = 0;
     for (uint64_t i = 0; i < wanted; i++) {
         struct catalog_sample s;
         uint64_t at = (i * PROBE_DEPTHS + (uint64_t)round) * 2654435761u % count; /* spread, in no order */
         if (catalog_sample(d->catalog, at, &s, e) < 0)
             return -1;
+        if (row_bytes && s.length > row_bytes) { /* a row of it */
+            s.offset += (i * PROBE_DEPTHS + (uint64_t)round) * 0x9E3779B97F4A7C15u % (s.length - row_bytes);
+            s.length = row_bytes;
+        }
         n += s.length > 0 && open_sample(d->root_fd, &s, is_direct, &file[n]);
     }
     return n;
@@ -148,7 +152,7 @@ static double time_opens(const struct dataset *d)
     return opens ? (double)(clock_now_ns() - since) / 1e9 / opens : NAN;
 }
 
-static int measure(const struct dataset *d, struct storage_probe *p, struct fb_error *e)
+static int measure(const struct dataset *d, uint64_t row_bytes, struct storage_probe *p, struct fb_error *e)
 {
     struct probe_file *file = malloc(FILES_MOST * sizeof(*file));
     if (!file)
@@ -157,7 +161,7 @@ static int measure(const struct dataset *d, struct storage_probe *p, struct fb_e
     int rc = 0;
     double bytes = 0, reads = 0;
     for (int k = 0; k < PROBE_DEPTHS && rc == 0; k++) {
-        int n = open_samples(d, k, p->is_direct, file, e);
+        int n = open_samples(d, k, row_bytes, p->is_direct, file, e);
         rc = n < 0 ? FB_E_DATA : 0;
         if (n <= 0)
             break;
@@ -174,16 +178,18 @@ static int measure(const struct dataset *d, struct storage_probe *p, struct fb_e
     return rc;
 }
 
-int probe_storage(const fb_options *o, struct storage_probe *p, struct fb_error *e)
+int probe_storage(const fb_options *o, uint64_t row_bytes, struct storage_probe *p, struct fb_error *e)
 {
     struct dataset d;
     struct dataset_request r = {.source = o->source, .catalog_dir = o->catalog_dir, .progress = o->progress, .interrupted = o->interrupted,
-                                .ctx = o->ctx, .stores = io_stores};
+                                .ctx = o->ctx, .log = {o->log, o->ctx}, .stores = io_stores};
     *p = (struct storage_probe){.read_bytes = NAN, .open_s = NAN};
     FB_TRY(dataset_open(&d, &r, e));
     int rc = 0;
-    if (!d.io && catalog_count(d.catalog)) { /* a store is not a disk */
-        rc = measure(&d, p, e);
+    if (d.io && catalog_count(d.catalog)) {
+        rc = probe_requests(&d, &r.log, p, e);
+    } else if (catalog_count(d.catalog)) {
+        rc = measure(&d, row_bytes, p, e);
         p->open_s = time_opens(&d);
     }
     dataset_close(&d);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/log.h"
 
 enum { PROBE_DEPTHS = 4 };
 
@@ -21,8 +22,13 @@ struct storage_probe {
     bool is_direct;                           /* past the page cache; else the pages were dropped before */
 };
 
-/* Reads samples of the source, spread over it, for about a second in all. Sources that are not files here are left unmeasured. */
-int probe_storage(const fb_options *o, struct storage_probe *p, struct fb_error *e);
+/* Reads samples of the source, spread over it, for about a second in all; of a bucket by requests to it. row_bytes: rows of that size lie
+ * in its files, anywhere; 0: a sample is what the catalog says. */
+int probe_storage(const fb_options *o, uint64_t row_bytes, struct storage_probe *p, struct fb_error *e);
+
+/* doctor_requests.c: the same for a bucket. */
+struct dataset;
+int probe_requests(const struct dataset *d, const struct log *log, struct storage_probe *p, struct fb_error *e);
 
 /* Bytes per second that one thread copies from memory to memory; NAN: no memory for it. */
 double probe_memory(void);

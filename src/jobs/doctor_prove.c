@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "jobs/bench.h"
+#include "jobs/decode.h"
 #include "jobs/doctor.h"
 #include "jobs/doctor_sample.h"
 #include "jobs/pack.h"
 
-enum { SMALL_SAMPLE = 128, PROOF_SAMPLE = 600 };
+enum { SMALL_SAMPLE = 256, PROOF_SAMPLE = 600 };
 
 static int feed(const struct doctor_request *q, const char *source, const char *catalogs, int64_t epochs, bool is_cold,
                 struct bench_result *b, struct fb_error *e)
@@ -51,39 +52,95 @@ static int side_wanted(const char *transforms)
     return side > 0 && side < 4096 ? side * 8 / 7 : 0;
 }
 
-static int measure_smaller(const struct doctor_request *q, struct doctor_result *r, const char *folder, struct fb_error *e)
+/* CPU per sample of what was made of a few, in its first epoch and later. */
+static int measure_made(const struct doctor_request *q, const char *name, const char *catalogs, double *first_s, double *later_s,
+                        struct fb_error *e)
 {
-    char copies[600], catalogs[600], output[600], name[1100];
-    uint64_t copied, bytes, small_bytes = 0;
     struct bench_result b;
-    snprintf(copies, sizeof(copies), "%s/copies", folder);
-    snprintf(catalogs, sizeof(catalogs), "%s/catalogs", folder);
-    snprintf(output, sizeof(output), "%s/small.tar", folder);
-    FB_TRY(sample_copy(&q->options, copies, SMALL_SAMPLE, &copied, &bytes, e));
-    FB_TRY(pack_sample(q, copies, catalogs, output, r->smaller_side, &small_bytes, name, sizeof(name), e));
     FB_TRY(feed(q, name, catalogs, 1, false, &b, e));
-    r->smaller_first_cpu_s = doctor_cpu(&b, q->options.batch_size);
+    *first_s = doctor_cpu(&b, q->options.batch_size);
     bench_free(&b);
-    FB_TRY(feed(q, name, catalogs, 4, false, &b, e));
-    r->smaller_cpu_s = doctor_cpu(&b, q->options.batch_size);
-    r->smaller_share = bytes ? fmin(1, (double)small_bytes / (double)bytes) : 1;
+    FB_TRY(feed(q, name, catalogs, 8, false, &b, e));
+    *later_s = doctor_cpu(&b, q->options.batch_size);
     bench_free(&b);
     return 0;
 }
 
-int doctor_try_smaller(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
+struct trial_place {
+    char copies[600], catalogs[600], output[600];
+};
+
+static struct trial_place place_in(const char *folder, const char *output)
+{
+    struct trial_place p;
+    snprintf(p.copies, sizeof(p.copies), "%s/copies", folder);
+    snprintf(p.catalogs, sizeof(p.catalogs), "%s/catalogs", folder);
+    snprintf(p.output, sizeof(p.output), "%s/%s", folder, output);
+    return p;
+}
+
+static int measure_smaller(const struct doctor_request *q, struct doctor_result *r, const char *folder, struct fb_error *e)
+{
+    struct trial_place p = place_in(folder, "small.tar");
+    char name[1100];
+    uint64_t copied, bytes, small_bytes = 0;
+    FB_TRY(sample_copy(&q->options, p.copies, SMALL_SAMPLE, &copied, &bytes, e));
+    FB_TRY(pack_sample(q, p.copies, p.catalogs, p.output, r->smaller_side, &small_bytes, name, sizeof(name), e));
+    r->smaller_share = bytes ? fmin(1, (double)small_bytes / (double)bytes) : 1;
+    return measure_made(q, name, p.catalogs, &r->smaller_first_cpu_s, &r->smaller_cpu_s, e);
+}
+
+void doctor_try_smaller(const struct doctor_request *q, struct doctor_result *r)
 {
     struct scratch_folder folder = {0};
     struct fb_error ignored = {0};
     int side = side_wanted(q->options.transforms);
     uint32_t shorter = r->data.width_median < r->data.height_median ? r->data.width_median : r->data.height_median;
-    bool is_worth_it = side && shorter > 1.3 * side && strcmp(r->data.kind, "folder") == 0;
-    (void)e;
+    bool is_folder = strcmp(r->data.kind, "folder") == 0 && doctor_has_pictures(r) && !r->machine.is_bucket;
+    bool is_worth_it = side && shorter > 1.3 * side && is_folder;
     r->smaller_side = is_worth_it && scratch_folder_make(&folder, NULL) ? side : 0;
     if (r->smaller_side && measure_smaller(q, r, folder.path, &ignored) < 0)
         r->smaller_side = 0; /* a row less, not an error */
     scratch_folder_remove(&folder);
-    return 0;
+}
+
+/* ---- decoded pictures ---- */
+
+static int decode_sample(const struct doctor_request *q, const char *folder, const char *catalogs, const char *output, int side,
+                         struct fb_error *e)
+{
+    struct decode_request d = {.options = q->options, .output = output, .skips_bad = true};
+    struct pack_result p = {0};
+    d.height = d.width = (uint32_t)side;
+    d.options.source = folder;
+    d.options.catalog_dir = catalogs;
+    d.options.fraction = 1;
+    d.options.progress = NULL;
+    int rc = decode_run(&d, &p, e);
+    pack_result_free(&p);
+    return rc;
+}
+
+static int measure_decoded(const struct doctor_request *q, struct doctor_result *r, const char *folder, struct fb_error *e)
+{
+    struct trial_place p = place_in(folder, "decoded.npy");
+    uint64_t copied, bytes;
+    FB_TRY(sample_copy(&q->options, p.copies, SMALL_SAMPLE, &copied, &bytes, e));
+    FB_TRY(decode_sample(q, p.copies, p.catalogs, p.output, r->decoded_side, e));
+    return measure_made(q, p.output, p.catalogs, &r->decoded_first_cpu_s, &r->decoded_cpu_s, e);
+}
+
+void doctor_try_decoded(const struct doctor_request *q, struct doctor_result *r)
+{
+    struct scratch_folder folder = {0};
+    struct fb_error ignored = {0};
+    int side = side_wanted(q->options.transforms);
+    bool is_decoded = r->data.format_count == 1 && strcmp(r->data.format[0].name, "decoded") == 0;
+    bool can_be = side && !is_decoded && doctor_has_pictures(r) && !r->machine.is_bucket;
+    r->decoded_side = can_be && scratch_folder_make(&folder, NULL) ? side : 0;
+    if (r->decoded_side && measure_decoded(q, r, folder.path, &ignored) < 0)
+        r->decoded_side = 0;
+    scratch_folder_remove(&folder);
 }
 
 /* ---- proofs ---- */
@@ -116,6 +173,14 @@ static int prove_packed(struct proof *p, int shorter, struct doctor_row *row, st
     return prove_source(p, name, true, row, e);
 }
 
+static int prove_decoded(struct proof *p, int side, struct doctor_row *row, struct fb_error *e)
+{
+    char output[600];
+    snprintf(output, sizeof(output), "%s/decoded.npy", p->folder);
+    FB_TRY(decode_sample(p->q, p->copies, p->catalogs, output, side, e));
+    return prove_source(p, output, true, row, e);
+}
+
 static int prove_in_memory(struct proof *p, struct doctor_row *row, struct fb_error *e)
 {
     struct scratch_folder memory = {0};
@@ -129,13 +194,14 @@ static int prove_in_memory(struct proof *p, struct doctor_row *row, struct fb_er
     return rc;
 }
 
-static int prove_row(struct proof *p, int smaller_side, struct doctor_row *row, struct fb_error *e)
+static int prove_row(struct proof *p, const struct doctor_result *r, struct doctor_row *row, struct fb_error *e)
 {
     switch (row->kind) {
     case REMEDY_NONE: return prove_source(p, p->copies, true, row, e);
     case REMEDY_MEMORY: return prove_in_memory(p, row, e);
     case REMEDY_PACK: return prove_packed(p, 0, row, e);
-    case REMEDY_SMALLER: return prove_packed(p, smaller_side, row, e);
+    case REMEDY_SMALLER: return prove_packed(p, r->smaller_side, row, e);
+    case REMEDY_DECODED: return prove_decoded(p, r->decoded_side, row, e);
     default: return 0; /* more cores and other disks cannot be had for a moment */
     }
 }
@@ -145,6 +211,12 @@ int doctor_prove(const struct doctor_request *q, struct doctor_result *r, struct
     struct scratch_folder folder = {0};
     struct proof p = {.q = q};
     uint64_t copied, bytes;
+    if (!doctor_has_pictures(r) || r->machine.is_bucket) {
+        error_set(e, FB_E_UNSUPPORTED, "doctor", "remedies can be tried on files of pictures that lie here; this is %s",
+                  r->machine.is_bucket ? "a bucket" : r->data.family);
+        error_remedy(e, "leave --prove out");
+        return FB_E_UNSUPPORTED;
+    }
     if (!scratch_folder_make(&folder, r->data.root))
         return error_set(e, FB_E_IO, "doctor", "no folder on the file system of %s can be written, so nothing can be proved there",
                          r->data.root);
@@ -153,7 +225,7 @@ int doctor_prove(const struct doctor_request *q, struct doctor_result *r, struct
     snprintf(p.catalogs, sizeof(p.catalogs), "%s/catalogs", folder.path);
     int rc = sample_copy(&q->options, p.copies, PROOF_SAMPLE, &copied, &bytes, e);
     for (int i = 0; i < r->rows && rc == 0; i++)
-        rc = prove_row(&p, r->smaller_side, &r->row[i], e);
+        rc = prove_row(&p, r, &r->row[i], e);
     scratch_folder_remove(&folder);
     return rc;
 }

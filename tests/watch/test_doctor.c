@@ -16,7 +16,10 @@ static struct doctor_result photos(double cold_rate)
 {
     struct doctor_result r = {.cold_rate = cold_rate, .warm_rate = 4000, .first_cpu_s = 0.002, .known_cpu_s = 0.001};
     r.machine = (struct doctor_machine){.cores = 4, .threads = 4, .memory_available_bytes = 64e9, .shm_free_bytes = 32e9};
-    r.data.samples = 100000;
+    r.samples = r.data.samples = 100000;
+    r.sample_bytes = 100e3;
+    r.output_bytes = 150e3;
+    r.window = r.preload = (struct doctor_trial){NAN, NAN};
     r.data.bytes = 10000000000u;
     r.storage.open_s = NAN;
     snprintf(r.data.kind, sizeof(r.data.kind), "folder");
@@ -155,6 +158,142 @@ static void an_unmeasured_first_epoch_stays_unknown(void **state)
     assert_true(isfinite(r.row[0].run_seconds));
 }
 
+static void decoded_pictures_need_their_room_and_are_fed_at_the_pace_of_storage_at_first(void **state)
+{
+    (void)state;
+    struct doctor_result r = photos(300);
+    struct doctor_request q = step(0.1);
+    r.storage = (struct storage_probe){.points = 1, .open_s = NAN, .point = {{64, 900, 196608000, 0.07}}};
+    r.decoded_side = 256, r.decoded_cpu_s = 0.0001, r.decoded_first_cpu_s = 0.00011;
+    doctor_predict(&q, &r);
+    const struct doctor_row *row = row_of(&r, REMEDY_DECODED);
+    assert_non_null(row);
+    near(row->disk_bytes, 100000.0 * 256 * 256 * 3);
+    near(row->first_rate, 1000); /* 196.6 MB/s by 196.6 KB */
+    near(row->later_rate, 40000);
+    assert_non_null(strstr(row->command, "--decode 256x256"));
+    r.machine.memory_available_bytes = 10e9;
+    doctor_predict(&q, &r);
+    near(row_of(&r, REMEDY_DECODED)->later_rate, 1000); /* 19.7 GB do not stay in memory */
+}
+
+/* ---- arrays ---- */
+
+/* 1,000,000 rows of 1,000 float32 (4 KB). */
+static struct doctor_result features(uint64_t chunk_rows, uint64_t chunk_columns, const char *filters)
+{
+    struct doctor_result r = photos(20000);
+    r.samples = 1000000;
+    r.data.samples = r.data.looked = 1;
+    r.data.has_rows = true;
+    r.output_bytes = 4000;
+    r.warm_rate = 40000, r.first_cpu_s = 1e-4, r.known_cpu_s = 1e-4;
+    r.machine.copy_bytes_per_s = 8e9;
+    snprintf(r.data.kind, sizeof(r.data.kind), "file");
+    snprintf(r.data.family, sizeof(r.data.family), "array");
+    r.data.array_count = 1;
+    r.data.array[0] = (struct info_array){.name = "features", .ndim = 2, .shape = {1000000, 1000}, .bytes = 4000000000u,
+                                          .chunk_shape = {chunk_rows, chunk_columns}, .storage = "chunked"};
+    snprintf(r.data.array[0].filters, sizeof(r.data.array[0].filters), "%s", filters);
+    return r;
+}
+
+static void chunks_of_whole_rows_that_can_be_kept_are_not_blamed(void **state)
+{
+    (void)state;
+    struct doctor_result r = features(64, 1000, "gzip");
+    struct doctor_request q = step(0.1);
+    doctor_judge_chunks(&r, 24e9);
+    doctor_predict(&q, &r);
+    assert_true(r.chunks.now_rows == 0);
+    assert_null(row_of(&r, REMEDY_RECHUNK));
+}
+
+static void filtered_chunks_that_cannot_be_kept_are_too_large_for_single_rows(void **state)
+{
+    (void)state;
+    struct doctor_result r = features(256, 1000, "gzip");
+    struct doctor_request q = step(0.1);
+    doctor_judge_chunks(&r, 2e9);
+    doctor_predict(&q, &r);
+    const struct doctor_row *row = row_of(&r, REMEDY_RECHUNK);
+    assert_non_null(row);
+    assert_true(r.chunks.wanted_rows == 4 && r.chunks.chunks_of_row == 1); /* 16 KiB */
+    near(r.chunks.work_ratio, 4 / 256.0);
+    near(row->later_rate, 4 / (1e-6 + 99e-6 * 4 / 256)); /* the copy stays */
+    assert_non_null(strstr(row->command, "--rechunk 4 -o"));
+}
+
+static void a_row_in_many_chunks_is_named_whatever_its_filters(void **state)
+{
+    (void)state;
+    struct doctor_result r = features(64, 100, "");
+    struct doctor_request q = step(0.1);
+    doctor_judge_chunks(&r, 24e9);
+    doctor_predict(&q, &r);
+    assert_true(r.chunks.chunks_of_row == 10 && r.chunks.wanted_rows == 65);
+    near(r.chunks.work_ratio, 0.1);
+    assert_non_null(row_of(&r, REMEDY_RECHUNK));
+    assert_null(row_of(&r, REMEDY_PACK));
+}
+
+static void what_was_measured_of_rows_stands_even_if_it_is_slower(void **state)
+{
+    (void)state;
+    struct doctor_result r = features(64, 1000, "");
+    struct doctor_request q = step(0.1);
+    r.window = (struct doctor_trial){30000, 35000};
+    r.preload = (struct doctor_trial){10000, 90000};
+    r.preload_bytes = 4e9;
+    doctor_predict(&q, &r);
+    near(row_of(&r, REMEDY_WINDOW)->later_rate, 35000);
+    near(row_of(&r, REMEDY_PRELOAD)->first_rate, 10000);
+    near(row_of(&r, REMEDY_PRELOAD)->ram_bytes, 4e9);
+}
+
+/* ---- buckets ---- */
+
+static void a_bucket_has_a_budget_by_littles_law(void **state)
+{
+    (void)state;
+    struct doctor_result r = photos(500);
+    struct doctor_request q = step(0.1); /* 2560 samples/s of 100 KB */
+    r.machine.is_bucket = true;
+    r.warm_rate = 520;
+    r.storage = (struct storage_probe){.points = 2, .point = {{1, 30, 3e6, 0.033}, {64, 3000, 300e6, 0.05}}};
+    doctor_predict(&q, &r);
+    const struct doctor_budget *b = &r.budget;
+    near(b->bytes_per_s, 256e6);
+    near(b->requests_per_s, 2560);
+    near(b->in_flight, 128);           /* 2560/s x 50 ms */
+    near(b->batches_ahead, 2);         /* half a batch on its way, one in use */
+    near(b->ram_bytes, 2 * 256 * 250e3);
+    near(b->cache_bytes, 10e9);
+    near(b->given_bytes_per_s, 50e6);
+    assert_true(r.storage_limits);
+    near(r.row[0].later_rate, 520);    /* nothing stays in memory by itself */
+    near(row_of(&r, REMEDY_CACHE)->first_rate, 500);
+    near(row_of(&r, REMEDY_CACHE)->later_rate, 0.95 * 4000);
+    near(row_of(&r, REMEDY_STAGE)->first_rate, 0.95 * 2000);
+    assert_non_null(strstr(row_of(&r, REMEDY_CACHE)->command, "cache_limit=\"10GiB\""));
+    assert_non_null(strstr(row_of(&r, REMEDY_STAGE)->command, "fullbore stage"));
+    assert_null(row_of(&r, REMEDY_PACK));
+}
+
+static void large_objects_count_as_the_ranges_they_come_in(void **state)
+{
+    (void)state;
+    struct doctor_result r = photos(5);
+    struct doctor_request q = step(1);
+    q.options.batch_size = 8;
+    r.machine.is_bucket = true;
+    r.sample_bytes = 20 << 20;
+    r.storage = (struct storage_probe){.points = 1, .point = {{64, 100, 100e6, 0.3}}};
+    doctor_predict(&q, &r);
+    near(r.budget.requests_per_s, 24);
+    near(r.budget.in_flight, 7.2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +305,13 @@ int main(void)
         cmocka_unit_test(smaller_pictures_are_listed_when_they_were_tried),
         cmocka_unit_test(remote_data_may_be_cached_and_local_data_need_not),
         cmocka_unit_test(an_unmeasured_first_epoch_stays_unknown),
+        cmocka_unit_test(decoded_pictures_need_their_room_and_are_fed_at_the_pace_of_storage_at_first),
+        cmocka_unit_test(chunks_of_whole_rows_that_can_be_kept_are_not_blamed),
+        cmocka_unit_test(filtered_chunks_that_cannot_be_kept_are_too_large_for_single_rows),
+        cmocka_unit_test(a_row_in_many_chunks_is_named_whatever_its_filters),
+        cmocka_unit_test(what_was_measured_of_rows_stands_even_if_it_is_slower),
+        cmocka_unit_test(a_bucket_has_a_budget_by_littles_law),
+        cmocka_unit_test(large_objects_count_as_the_ranges_they_come_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
