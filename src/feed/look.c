@@ -82,6 +82,8 @@ static char *full_path(const struct dataset *d, const struct catalog_sample *s)
 
 int look_into_file(const struct dataset *d, const struct catalog_sample *s, bool allows_external, struct array_file *out, struct fb_error *e)
 {
+    if (d->io)
+        return error_set(e, FB_E_UNSUPPORTED, "read", "it lies in a bucket");
     struct open_file o = {openat(d->root_fd, s->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), s->offset};
     if (o.fd < 0)
         return error_set_errno(e, "read", errno, "open the file");
@@ -93,13 +95,23 @@ int look_into_file(const struct dataset *d, const struct catalog_sample *s, bool
     return rc;
 }
 
-static void keep(struct feed *f, uint64_t key, const struct learnt_identity *id, const struct array_file *file)
+void look_keep(struct feed *f, const struct catalog_sample *s, const struct array_file *file)
 {
+    struct learnt_identity id = {s->length, s->mtime_ns};
     size_t n = array_record_write(file, NULL, 0);
     uint8_t *record = n ? malloc(n) : NULL;
     if (record && array_record_write(file, record, n) == n)
-        learnt_put(f->learnt, key, id, record, n);
+        learnt_put(f->learnt, learnt_key(s->key), &id, record, n);
     free(record);
+}
+
+bool look_is_known(struct feed *f, const struct catalog_sample *s)
+{
+    struct learnt_identity id = {s->length, s->mtime_ns};
+    struct scratch record = {0};
+    size_t n = learnt_get(f->learnt, learnt_key(s->key), &id, &record);
+    scratch_free(&record);
+    return n > 0;
 }
 
 int look_at_file(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
@@ -112,10 +124,10 @@ int look_at_file(struct feed *f, const struct catalog_sample *s, struct array_fi
     scratch_free(&record);
     if (rc == 0)
         return 0;
-    rc = look_into_file(&f->dataset, s, f->arrays->allows_external, out, e);
+    rc = f->dataset.io ? look_in_store(f, s, out, e) : look_into_file(&f->dataset, s, f->arrays->allows_external, out, e);
     if (rc < 0)
         error_at(e, s->key, -1);
     else if (f->learnt)
-        keep(f, key, &id, out);
+        look_keep(f, s, out);
     return rc;
 }

@@ -13,4 +13,15 @@ int look_at_file(struct feed *f, const struct catalog_sample *s, struct array_fi
 int look_into_file(const struct dataset *d, const struct catalog_sample *s, bool allows_external, struct array_file *out, struct fb_error *e);
 int look_into_bytes(const uint8_t *bytes, size_t n, const char *path, bool allows_external, struct array_file *out, struct fb_error *e);
 
+
+/* look_store.c: of a sample that lies in a bucket. */
+int look_in_store(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
+enum { LOOK_AHEAD = 256 };
+/* Looks into samples [first, first + LOOK_AHEAD) of the catalog side by side and keeps what is found. Negative: interrupted. */
+int look_ahead_in_store(struct feed *f, uint64_t first, struct fb_error *e);
+
+/* What is known already, and keeping what was found. */
+bool look_is_known(struct feed *f, const struct catalog_sample *s);
+void look_keep(struct feed *f, const struct catalog_sample *s, const struct array_file *file);
+
 #endif

@@ -417,13 +417,13 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     f->reads.budget = f->budget;
     if (f->dataset.learnt_dir)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
+    FB_TRY(source_io_open(f, o->io, e));
     bool is_asked_for_names = o->transforms && strcmp(o->transforms, "digest") == 0;
     if (f->dataset.family != FAMILY_IMAGE && !is_asked_for_names)
         FB_TRY(arrays_open(f, o, e));
     FB_TRY(choose_samples(f, o, e));
     if (f->arrays)
         FB_TRY(arrays_preload(f, o->preload != 0, e));
-    FB_TRY(source_io_open(f, o->io, e));
     if (!f->arrays)
         FB_TRY(open_chain(f, o, e));
     FB_TRY(source_cache_open(f, o, f->io_depth, e));

@@ -90,7 +90,7 @@ def test_sources_that_are_not_there_are_said(server: Server, env: dict[str, str]
     assert "no bucket 'other'" in run(env, "info", "s3://other", code=1)
     assert "s3://bucket/prefix" in run(env, "info", "s3://", code=2)
     server.put("bucket", "text/a.txt", b"x")
-    assert "none an image: .txt 1" in run(env, "info", "s3://bucket/text", code=3)
+    assert "none an image, sound or an array: .txt 1" in run(env, "info", "s3://bucket/text", code=3)
     server.put("bucket", "mixed/a.jpg", b"x")
     server.put("bucket", "mixed/b/a.jpg", b"x")
     assert "directly below the prefix" in run(env, "info", "s3://bucket/mixed", code=3)
