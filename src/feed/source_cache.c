@@ -30,7 +30,7 @@ static bool is_store(const struct feed *f)
 static bool is_kept_whole(const struct feed *f, const struct catalog_sample *s)
 {
     const struct arrays *a = f->arrays;
-    if (!a || (a->is_sound && !arrays_reads_part(a, s)))
+    if (!a || is_store(f) || (a->is_sound && !arrays_reads_part(a, s))) /* a store's objects come whole */
         return true;
     return a->unit == ARRAYS_FILES && !a->is_sound && !a->steps.instances && s->length <= WHOLE_MOST;
 }
@@ -80,7 +80,7 @@ static bool unit_at(void *ctx, uint64_t index, struct cache_unit *u)
         return false;
     struct io_object o;
     source_cache_describe(f, &s, index, &o);
-    bool is_open = f->arrays && !f->arrays->is_sound;
+    bool is_open = f->arrays && !f->arrays->is_sound && !is_store(f);
     *u = is_open ? unit_of_open(&o, 0) : unit_for(f, &s, s.length, index);
     return o.block == 0;
 }
@@ -205,7 +205,7 @@ static void describe_rows(struct feed *f)
 static bool has_known_units(const struct feed *f)
 {
     const struct arrays *a = f->arrays;
-    return !a || (a->unit == ARRAYS_FILES && !a->steps.instances);
+    return !a || is_store(f) || (a->unit == ARRAYS_FILES && !a->steps.instances);
 }
 
 int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struct fb_error *e)
