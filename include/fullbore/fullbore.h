@@ -242,6 +242,9 @@ typedef struct fb_options {
     const char *cache_dir;          /* NULL; a folder on a fast disk that keeps what was read, for later epochs, runs and other processes */
     uint64_t cache_limit;           /* bytes in it at most; 0: what the disk has, less 5 % of it that stay free */
     uint64_t cache_ram;             /* bytes of main memory, within `memory`, that keep what was read; 0: none */
+
+    /* several files per sample: further columns of paths in a manifest, which `fields` names as it does labels; see docs/datasets.md */
+    const char *masks;              /* NULL: those whose name has "mask" in it; else the names of those that hold masks, joined by newlines */
 } fb_options;
 
 FB_API void fb_init_options(fb_options *o);

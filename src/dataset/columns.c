@@ -1,9 +1,11 @@
 #include "dataset/columns.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "dataset/data_names.h"
 #include "dataset/image_names.h"
@@ -15,6 +17,7 @@ struct seen {
     uint32_t kinds;
     uint64_t line[CELL_KINDS];
     uint32_t vector_length;
+    bool is_other, is_there; /* a cell does not name an image; a file of the first rows exists */
 };
 
 static const char *shown_name(const struct table *t, int column, char *out, size_t out_size)
@@ -104,7 +107,15 @@ static int look_at_cell(struct seen *s, const struct table *t, int column, struc
     return 0;
 }
 
-static int look_at_rows(struct columns *out, struct table *t, struct seen *seen, struct pulse *pulse, struct fb_error *e)
+/* Could this column name further files? */
+static void look_for_file(struct seen *s, const struct cell *c, bool is_early, int root_fd)
+{
+    s->is_other |= c->kind != CELL_TEXT || image_name_kind(c->text) != IMAGE_NAME_YES;
+    if (is_early && !s->is_other && !s->is_there)
+        s->is_there = faccessat(root_fd, c->text, F_OK, 0) == 0;
+}
+
+static int look_at_rows(struct columns *out, struct table *t, struct seen *seen, int root_fd, struct pulse *pulse, struct fb_error *e)
 {
     int rc;
     while ((rc = table_next(t, e)) == 1) {
@@ -113,8 +124,11 @@ static int look_at_rows(struct columns *out, struct table *t, struct seen *seen,
             FB_TRY(pulse_beat(pulse, out->rows, 0, e));
         if (t->cell[out->path].kind == CELL_EMPTY || !t->cell[out->path].text)
             return table_refuse(t, t->row_line, e, "there is no path");
-        for (int i = 0; i < out->count; i++)
+        for (int i = 0; i < out->count; i++) {
             FB_TRY(look_at_cell(&seen[i], t, out->source[i], e));
+            if (root_fd >= 0)
+                look_for_file(&seen[i], &t->cell[out->source[i]], out->rows <= ROWS_LOOKED_AT, root_fd);
+        }
     }
     return rc;
 }
@@ -156,6 +170,21 @@ static int settle_type(struct catalog_field *f, const struct table *t, int colum
     return 0;
 }
 
+/* Takes the columns of further files out of those of labels. */
+static void take_files(struct columns *out, struct seen *seen)
+{
+    int labels = 0;
+    for (int i = 0; i < out->count; i++) {
+        if (seen[i].is_there && !seen[i].is_other) {
+            out->file_source[out->file_count++] = out->source[i];
+            continue;
+        }
+        seen[labels] = seen[i];
+        out->source[labels++] = out->source[i];
+    }
+    out->count = labels;
+}
+
 static int settle_types(struct columns *out, const struct table *t, const struct seen *seen, struct fb_error *e)
 {
     int class_field = -1;
@@ -190,18 +219,20 @@ static int choose_fields(struct columns *out, const struct table *t, struct fb_e
     return 0;
 }
 
-int columns_find(struct columns *out, struct table *t, struct pulse *pulse, struct fb_error *e)
+int columns_find(struct columns *out, struct table *t, int root_fd, struct pulse *pulse, struct fb_error *e)
 {
     *out = (struct columns){0};
     struct seen seen[TABLE_MAX_COLUMNS] = {0};
     FB_TRY(out->path = find_path_column(t, e));
     FB_TRY(choose_fields(out, t, e));
-    FB_TRY(look_at_rows(out, t, seen, pulse, e));
+    FB_TRY(look_at_rows(out, t, seen, root_fd, pulse, e));
     table_rewind(t);
     if (out->rows == 0) {
         error_set(e, FB_E_DATA, "dataset", "the manifest names no files");
         return FB_E_DATA;
     }
+    if (root_fd >= 0)
+        take_files(out, seen);
     return settle_types(out, t, seen, e);
 }
 

@@ -1,4 +1,7 @@
-/* What the columns of a manifest are: which one names the file, and the type of every other one. */
+/* What the columns of a manifest are: which one names the file, which name further files of the sample, and the type of every other one.
+ *
+ * A column names further files when every cell of it has the extension of an image format that is decoded, and at least one of the first
+ * rows' files is there: so a column of names that mean nothing here (where a picture once came from) stays a label. */
 #ifndef FB_DATASET_COLUMNS_H
 #define FB_DATASET_COLUMNS_H
 
@@ -11,12 +14,14 @@ struct columns {
     int count;                                       /* label fields */
     int source[TABLE_MAX_COLUMNS];                   /* field -> column of the table */
     struct catalog_field field[TABLE_MAX_COLUMNS];
+    int file_count;                                  /* columns of further files */
+    int file_source[TABLE_MAX_COLUMNS];
     uint64_t rows;
 };
 
 /* Reads the whole table once. FB_E_DATA: no column of paths (names the columns), a cell that is empty or does not fit its column (names
- * line and column), two columns of text (names both). pulse may be NULL. */
-int columns_find(struct columns *out, struct table *t, struct pulse *pulse, struct fb_error *e);
+ * line and column), two columns of text (names both). root_fd: what paths are relative to; -1: nobody wants further files. pulse may be NULL. */
+int columns_find(struct columns *out, struct table *t, int root_fd, struct pulse *pulse, struct fb_error *e);
 
 /* The values of the row at hand. */
 struct columns_row {

@@ -62,7 +62,8 @@ static int add_found(struct listed *l, const struct stat *st, uint64_t place, co
     return catalog_add_sample(l->job->w, &s, values, e);
 }
 
-int listed_add(struct listed *l, const char *path, size_t path_length, uint64_t place, const void *const *values, struct fb_error *e)
+/* Into l->path, as keys are. */
+static int take_path(struct listed *l, const char *path, size_t path_length, uint64_t place, struct fb_error *e)
 {
     if (path_length == 0 || path_length >= 4096 || memchr(path, 0, path_length))
         return error_set(e, FB_E_DATA, "dataset", "%s %llu: the path is empty, too long or not text", l->place_word,
@@ -73,8 +74,22 @@ int listed_add(struct listed *l, const char *path, size_t path_length, uint64_t 
         return error_set(e, FB_E_NOMEM, "dataset", "no memory for the list");
     location_shorten(l->path.data, l->job->root);
     l->path.length = strlen(l->path.data);
+    return note_dir(l, e);
+}
+
+int listed_file(struct listed *l, const char *path, size_t path_length, uint64_t place, int64_t *number, struct fb_error *e)
+{
     struct stat st;
-    FB_TRY(note_dir(l, e));
+    FB_TRY(take_path(l, path, path_length, place, e));
+    bool is_there = fstatat(l->job->root_fd, l->path.data, &st, 0) == 0 && S_ISREG(st.st_mode);
+    *number = catalog_add_file(l->job->w, l->path.data, is_there ? (uint64_t)st.st_size : 0, is_there ? keep_mtime_ns(&st) : 0, e);
+    return *number < 0 ? (int)*number : 0;
+}
+
+int listed_add(struct listed *l, const char *path, size_t path_length, uint64_t place, const void *const *values, struct fb_error *e)
+{
+    struct stat st;
+    FB_TRY(take_path(l, path, path_length, place, e));
     if (fstatat(l->job->root_fd, l->path.data, &st, 0) < 0) {
         if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != ENAMETOOLONG) {
             int rc = error_set_errno(e, "dataset", errno, "stat a file");

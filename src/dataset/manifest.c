@@ -1,5 +1,5 @@
-/* A manifest: a table with a column of paths and any number of label columns, read twice: once for the types, once for the values.
- * Paths are relative to the manifest's folder, or absolute. */
+/* A manifest: a table with a column of paths and any number of label columns, read twice: once for the types, once for the values. Further
+ * columns of paths name further files of the sample. Paths are relative to the manifest's folder, or absolute. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,13 +31,13 @@ static int locate(struct dataset_job *job, struct fb_error *e)
 
 static void describe(const struct stat *st, char *out, size_t out_size)
 {
-    snprintf(out, out_size, "%lld bytes, %lld ns", (long long)st->st_size, (long long)keep_mtime_ns(st));
+    snprintf(out, out_size, "%lld bytes, %lld ns, by files", (long long)st->st_size, (long long)keep_mtime_ns(st));
 }
 
 static bool is_unchanged(struct dataset_job *job, const struct catalog *kept)
 {
     struct stat st;
-    char now[64];
+    char now[80];
     const char *then = catalog_note(kept, "manifest");
     if (!then || stat(job->identity, &st) < 0)
         return false;
@@ -83,21 +83,34 @@ static int load(struct dataset_job *job, char **bytes, size_t *size, struct fb_e
     }
     int rc = read_all(fd, &st, bytes, size, e);
     close(fd);
-    char now[64];
+    char now[80];
     describe(&st, now, sizeof(now));
     return rc < 0 ? rc : catalog_add_note(job->w, "manifest", now, e);
 }
 
 /* ---- rows to samples ---- */
 
+static int add_files(const struct columns *c, const struct table *t, struct listed *list, struct columns_row *row, int64_t *number,
+                     struct fb_error *e)
+{
+    for (int i = 0; i < c->file_count; i++) {
+        const struct cell *path = &t->cell[c->file_source[i]];
+        FB_TRY(listed_file(list, path->text, path->length, t->row_line, &number[i], e));
+        row->value[c->count + i] = &number[i];
+    }
+    return 0;
+}
+
 static int add_rows(struct dataset_job *job, const struct columns *c, struct table *t, struct listed *list, struct fb_error *e)
 {
     struct columns_row row;
+    int64_t file[TABLE_MAX_COLUMNS];
     uint64_t done = 0;
     int rc;
     while ((rc = table_next(t, e)) == 1) {
         FB_TRY(pulse_beat(&job->pulse, done++, c->rows, e));
         FB_TRY(columns_read(c, t, &row, job->w, e));
+        FB_TRY(add_files(c, t, list, &row, file, e));
         const struct cell *path = &t->cell[c->path];
         FB_TRY(listed_add(list, path->text, path->length, t->row_line, row.value, e));
     }
@@ -107,9 +120,12 @@ static int add_rows(struct dataset_job *job, const struct columns *c, struct tab
 static int add_table(struct dataset_job *job, struct table *t, struct fb_error *e)
 {
     struct columns c;
-    FB_TRY(columns_find(&c, t, &job->pulse, e));
+    FB_TRY(columns_find(&c, t, job->root_fd, &job->pulse, e));
     for (int i = 0; i < c.count; i++)
         FB_TRY(catalog_add_field(job->w, &c.field[i], e));
+    for (int i = 0; i < c.file_count; i++)
+        FB_TRY(catalog_add_file_field(job->w, t->name[c.file_source[i]], e));
+    FB_TRY(catalog_add_note(job->w, "path column", t->name[c.path], e));
     struct listed list;
     listed_start(&list, job, "line");
     int rc = add_rows(job, &c, t, &list, e);

@@ -55,7 +55,8 @@ static int open_part(struct chain *c, const char *text, size_t n, enum fb_dtype 
     char *copy = strndup(text, n);
     if (!copy)
         return error_set(e, FB_E_NOMEM, "transform", "no memory for the transforms");
-    int rc = pipeline_open(&c->part[c->map_count], copy, dtype, layout, exif, e);
+    struct pipeline **part = &c->part[c->map_count];
+    int rc = c->is_mask ? pipeline_open_mask(part, copy, exif, e) : pipeline_open(part, copy, dtype, layout, exif, e);
     free(copy);
     return rc;
 }
@@ -80,9 +81,8 @@ static void number_streams(struct chain *c)
     }
 }
 
-int chain_open(struct chain *c, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
+static int open_parts(struct chain *c, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
 {
-    memset(c, 0, sizeof(*c));
     const char *part = spec ? spec : "", *step = part, *rest;
     for (;;) {
         size_t n = strcspn(step, ";");
@@ -99,6 +99,19 @@ int chain_open(struct chain *c, const char *spec, enum fb_dtype dtype, enum fb_l
     FB_TRY(open_part(c, part, strlen(part), dtype, layout, exif && c->map_count == 0, e));
     number_streams(c);
     return 0;
+}
+
+int chain_open(struct chain *c, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
+{
+    memset(c, 0, sizeof(*c));
+    return open_parts(c, spec, dtype, layout, exif, e);
+}
+
+int chain_open_mask(struct chain *c, const char *spec, bool exif, struct fb_error *e)
+{
+    memset(c, 0, sizeof(*c));
+    c->is_mask = true;
+    return open_parts(c, spec, FB_UINT8, FB_NCHW, exif, e);
 }
 
 void chain_close(struct chain *c)

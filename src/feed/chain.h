@@ -18,12 +18,15 @@ struct chain_map {
 
 struct chain {
     int map_count;
+    bool is_mask; /* of the masks: functions are left out */
     struct pipeline *part[CHAIN_MAX_MAPS + 1];
     struct chain_map map[CHAIN_MAX_MAPS];
     struct label_at *at[CHAIN_MAX_MAPS + 1]; /* of each pipeline_label */
 };
 
 int chain_open(struct chain *c, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e);
+/* The same transforms as a mask sees them: pipeline_open_mask. */
+int chain_open_mask(struct chain *c, const char *spec, bool exif, struct fb_error *e);
 /* Finds the labels that the transforms refer to. */
 int chain_bind(struct chain *c, const struct labels *l, struct fb_error *e);
 void chain_close(struct chain *c);

@@ -83,6 +83,7 @@ static void free_scratch(struct worker *w)
     scratch_free(&w->work);
     scratch_free(&w->known);
     scratch_free(&w->pieces);
+    scratch_free(&w->labels);
     scratch_free(&w->mapped[0]);
     scratch_free(&w->mapped[1]);
 }
@@ -154,7 +155,7 @@ static int start_worker(struct crew *c, int index, struct fb_error *e)
         return error_set_errno(e, "feed", ENOMEM, "make worker %d", index);
     w->index = (uint32_t)index;
     w->bytes.budget = w->pixels.budget = w->work.budget = w->known.budget = &the_budget;
-    w->mapped[0].budget = w->mapped[1].budget = w->pieces.budget = &the_budget;
+    w->labels.budget = w->mapped[0].budget = w->mapped[1].budget = w->pieces.budget = &the_budget;
     unfilter_init(&w->unfilter, &the_budget);
     codec_state_init(&w->codec, &the_budget);
     char name[16];

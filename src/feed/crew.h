@@ -22,6 +22,7 @@ struct worker {
     struct scratch known;   /* what was learnt of the sample before */
     struct scratch pieces;  /* a list of reads */
     struct unfilter unfilter;
+    struct scratch labels;    /* of a sample, while a further file of it is planned */
     struct scratch mapped[2]; /* what goes into a function of the caller's, and what comes out */
 };
 

@@ -22,6 +22,7 @@
 #include "dataset/dataset.h"
 #include "feed/audit.h"
 #include "feed/chain.h"
+#include "feed/files.h"
 #include "feed/labels.h"
 #include "feed/reads.h"
 #include "feed/ship.h"
@@ -52,6 +53,8 @@ struct load {
     uint64_t sample;             /* in the catalog */
     uint64_t selected;           /* in the selection */
     struct catalog_sample where;
+    int file;                    /* 0: the sample's own, else which further one is being read */
+    struct image_header first;   /* of file 0: what the others must agree with */
     uint64_t size;               /* bytes to expect */
     enum load_part part;         /* how much of them is read; see part.h */
     bool may_part;
@@ -99,6 +102,7 @@ struct feed {
     struct alias_table *weights;
     struct labels labels;
     struct chain chain;
+    struct files files;    /* further ones of each sample */
     struct arrays *arrays; /* NULL: samples are images */
     uint32_t raw_height, raw_width; /* samples are bare pixels of this size; 0: files of a format */
     int object_fd;         /* all samples lie in this one file; -1: not */
@@ -227,6 +231,9 @@ void load_finish(struct feed *f, struct load *l);
 void load_step(struct load *l, uint32_t step);
 /* Memory for the calling worker, asking others to give back what they don't need before giving up. */
 void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e);
+
+/* Aims at the sample's next file. 1: io must read it, the load is gone. */
+int load_next_file(struct feed *f, struct load *l, struct fb_error *e);
 
 /* passage.c: bytes -> the sample's place, through the chain. */
 int passage_run(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e);

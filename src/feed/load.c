@@ -42,6 +42,7 @@ static struct fb_error *new_error(void)
 void load_aim(struct feed *f, struct load *l, uint64_t sample)
 {
     l->needs_aim = l->would_block = false;
+    l->file = 0;
     part_give_up(l);
     l->selected = sample;
     l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
@@ -321,6 +322,28 @@ static int fill_by_itself(struct worker *w, struct feed *f, struct load *l, stru
     return e->code;
 }
 
+int load_next_file(struct feed *f, struct load *l, struct fb_error *e)
+{
+    FB_TRY(catalog_file(f->dataset.catalog, l->sample, f->files.field[l->file].catalog_file, &l->where, e));
+    l->file++;
+    l->size = l->where.length;
+    l->would_block = false;
+    part_give_up(l);
+    l->may_part = f->learnt && l->size >= PART_FROM_BYTES;
+    if (!l->buffer)
+        return 0;
+    give_buffer_back(f, l);
+    planner_redo(f, l);
+    return 1;
+}
+
+/* The file at hand. 1: the load is gone. */
+static int run_file(struct worker *w, struct feed *f, struct load *l, const uint8_t **bytes, size_t *n, struct fb_error *e)
+{
+    int rc = bring_bytes(w, f, l, bytes, n, e);
+    return rc == 0 ? fill_place(w, f, l, *bytes, *n, e) : rc;
+}
+
 void load_run(struct worker *w, struct feed *f, struct load *l)
 {
     if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
@@ -337,9 +360,12 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
     size_t n = 0;
     uint64_t since = clock_now_ns();
     load_step(l, LOAD_DECODING);
-    int rc = l->reads_itself ? fill_by_itself(w, f, l, &e) : bring_bytes(w, f, l, &bytes, &n, &e);
-    if (rc == 0 && !l->reads_itself)
-        rc = fill_place(w, f, l, bytes, n, &e);
+    int rc = l->reads_itself ? fill_by_itself(w, f, l, &e) : run_file(w, f, l, &bytes, &n, &e);
+    while (rc == 0 && l->file < f->files.count) {
+        rc = load_next_file(f, l, &e);
+        if (rc == 0)
+            rc = run_file(w, f, l, &bytes, &n, &e);
+    }
     if (rc == 1)
         return;
     load_note_service(f, clock_now_ns() - since);

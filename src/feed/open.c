@@ -155,11 +155,23 @@ static char *label_names(const struct arrays *a, const char *fields)
     return NULL;
 }
 
+static int open_labels_and_files(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    fb_options rest = *o;
+    char *names;
+    int rc = files_choose(&f->files, f->dataset.catalog, o, &names, e);
+    rest.fields = names;
+    if (rc == 0)
+        rc = labels_open(&f->labels, f->dataset.catalog, &f->subset, &rest, e);
+    free(names);
+    return rc;
+}
+
 /* A row has no labels in the catalog, which knows files. */
 static int open_labels(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     if (!f->arrays)
-        return labels_open(&f->labels, f->dataset.catalog, &f->subset, o, e);
+        return open_labels_and_files(f, o, e);
     char *names = o->fields ? label_names(f->arrays, o->fields) : NULL;
     fb_options rest = *o;
     rest.fields = names;
@@ -240,6 +252,9 @@ static int open_chain(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     FB_TRY(chain_open(&f->chain, o->transforms, o->dtype, o->layout, o->exif != 0, e));
     FB_TRY(chain_bind(&f->chain, &f->labels, e));
+    if (pipeline_dtype(chain_last(&f->chain)) == FB_UINT64)
+        f->files = (struct files){0}; /* a digest is of the picture */
+    FB_TRY(files_open_masks(&f->files, o, &f->labels, e));
     if (f->chain.map_count && !f->map)
         return refuse(e, "transforms have a map step, but there is no function for it", "set fb_options.map");
     if (chain_fixed_size(&f->chain, &f->out_height, &f->out_width))
@@ -282,28 +297,43 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
 
 /* ---- the shape of a batch ---- */
 
-static int add_image_field(struct feed *f, struct slot_shape *s, struct fb_error *e)
+static int add_image_field(struct feed *f, struct slot_shape *s, const char *name, struct fb_error *e)
 {
     enum fb_dtype dtype = pipeline_dtype(chain_last(&f->chain));
     int64_t size = (int64_t)fb_dtype_size(dtype), h = f->out_height, w = f->out_width;
     if (dtype == FB_UINT64) /* the digest transform: one number per image */
         return slot_shape_add(s, "digest", dtype, 0, NULL, NULL, e);
     switch (pipeline_layout(chain_last(&f->chain))) {
-    case FB_NCHW: return slot_shape_add(s, "image", dtype, 3, (int64_t[]){3, h, w}, NULL, e);
-    case FB_NHWC: return slot_shape_add(s, "image", dtype, 3, (int64_t[]){h, w, 3}, NULL, e);
-    default: return slot_shape_add(s, "image", dtype, 3, (int64_t[]){3, h, w}, (int64_t[]){size, 3 * w * size, 3 * size}, e);
+    case FB_NCHW: return slot_shape_add(s, name, dtype, 3, (int64_t[]){3, h, w}, NULL, e);
+    case FB_NHWC: return slot_shape_add(s, name, dtype, 3, (int64_t[]){h, w, 3}, NULL, e);
+    default: return slot_shape_add(s, name, dtype, 3, (int64_t[]){3, h, w}, (int64_t[]){size, 3 * w * size, 3 * size}, e);
     }
+}
+
+/* The further files that come before label `label`, or after the last. */
+static int add_file_fields(struct feed *f, struct slot_shape *s, int label, struct fb_error *e)
+{
+    for (int i = 0; i < f->files.count; i++) {
+        const struct file_field *file = &f->files.field[i];
+        if (file->labels_before != label)
+            continue;
+        FB_TRY(file->is_mask ? slot_shape_add(s, file->name, FB_UINT8, 2, (int64_t[]){f->out_height, f->out_width}, NULL, e)
+                             : add_image_field(f, s, file->name, e));
+    }
+    return 0;
 }
 
 static int make_shape(struct feed *f, uint64_t places, struct slot_shape *s, struct fb_error *e)
 {
     memset(s, 0, sizeof(*s));
     s->places = (uint32_t)places;
-    FB_TRY(f->arrays ? arrays_add_fields(f->arrays, s, e) : add_image_field(f, s, e));
+    FB_TRY(f->arrays ? arrays_add_fields(f->arrays, s, e) : add_image_field(f, s, "image", e));
     for (int i = 0; i < f->labels.count; i++) {
+        FB_TRY(add_file_fields(f, s, i, e));
         const struct fb_column *field = &f->labels.field[i].shown;
         FB_TRY(slot_shape_add(s, field->name, field->dtype, field->ndim, field->shape, NULL, e));
     }
+    FB_TRY(add_file_fields(f, s, f->labels.count, e));
     return s->row_bytes ? slot_shape_add_lengths(s, e) : 0;
 }
 
@@ -479,6 +509,7 @@ void feed_unref(struct feed *f)
     free(f->held_slots);
     free(f->given);
     chain_close(&f->chain);
+    files_close(&f->files);
     arrays_close(f);
     labels_close(&f->labels);
     alias_close(f->weights);

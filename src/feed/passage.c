@@ -1,15 +1,19 @@
-/* A sample's passage: its bytes, decoded as far as the transforms want, through the chain of pipelines and the caller's functions, into its
- * place. Labels are copied first: transforms and functions read and change them.
+/* A file's passage: its bytes, decoded as far as the transforms want, through the chain of pipelines and the caller's functions, into its
+ * field of the sample's place. Labels are copied first: transforms and functions read and change them; with a further file of the sample
+ * (feed/files.h) everything is drawn once more, on a copy of the labels that is dropped.
  */
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "feed/crew.h"
 
 struct passage {
     struct worker *w;
     struct feed *f;
     struct load *l;
+    const struct chain *chain; /* the masks' have their own */
+    int field;                 /* of the batch, that it goes into */
     void *label[FB_MAX_FIELDS];
     struct image image;      /* between parts: packed, in w->mapped[at] */
     int at;
@@ -19,10 +23,39 @@ struct passage {
 
 /* ---- labels ---- */
 
+static struct passage passage_of(struct worker *w, struct feed *f, struct load *l)
+{
+    const struct file_field *further = l->file ? &f->files.field[l->file - 1] : NULL;
+    return (struct passage){
+        .w = w,
+        .f = f,
+        .l = l,
+        .chain = further && further->is_mask ? &f->files.masks : &f->chain,
+        .field = further ? files_field(&f->files, l->file - 1) : 0,
+    };
+}
+
+/* Where the labels go: their place, or memory that is forgotten. */
+static int place_labels(struct passage *p, struct fb_error *e)
+{
+    const struct labels *l = &p->f->labels;
+    size_t total = 0, at = 0;
+    for (int i = 0; i < l->count; i++)
+        total += (l->field[i].bytes + 7) & ~(size_t)7;
+    uint8_t *memory = p->l->file && total ? worker_memory(p->f, &p->w->labels, total, e) : NULL;
+    if (p->l->file && total && !memory)
+        return e->code;
+    for (int i = 0; i < l->count; i++) {
+        p->label[i] = memory ? (void *)(memory + at) : slot_at(p->l->slot, files_label_field(&p->f->files, i), p->l->place);
+        at += (l->field[i].bytes + 7) & ~(size_t)7;
+    }
+    return 0;
+}
+
 static int copy_labels(struct passage *p, struct fb_error *e)
 {
+    FB_TRY(place_labels(p, e));
     for (int i = 0; i < p->f->labels.count; i++) {
-        p->label[i] = slot_at(p->l->slot, i + 1, p->l->place);
         FB_TRY(labels_get(&p->f->labels, i, p->l->selected, p->l->sample, p->label[i], e));
     }
     return 0;
@@ -61,12 +94,12 @@ static int plan_part(struct passage *p, int part, const struct image_header *h, 
     const struct load *l = p->l;
     struct draw *d = &l->slot->place[l->place].draw;
     struct rng rng = rng_stream(RNG_TRANSFORM, p->f->seed, l->slot->epoch, l->position, l->attempt);
-    FB_TRY(chain_plan(&p->f->chain, part, h, rng, p->label, plan, e));
-    if (part == 0)
+    FB_TRY(chain_plan(p->chain, part, h, rng, p->label, plan, e));
+    if (part == 0 && l->file == 0)
         *d = plan->draw;
-    else
+    else if (l->file == 0)
         join_draws(d, &plan->draw);
-    return part == p->f->chain.map_count && pipeline_dtype(p->f->chain.part[part]) != FB_UINT64
+    return part == p->chain->map_count && pipeline_dtype(p->chain->part[part]) != FB_UINT64
                ? check_size(p->f, plan->out_height, plan->out_width, e) : 0;
 }
 
@@ -74,9 +107,9 @@ static int plan_part(struct passage *p, int part, const struct image_header *h, 
 static int place_of_part(struct passage *p, int part, const struct plan *plan, int buffer, struct place *out, struct fb_error *e)
 {
     struct feed *f = p->f;
-    if (part == f->chain.map_count) {
-        const struct pipeline *last = chain_last(&f->chain);
-        *out = (struct place){slot_at(p->l->slot, 0, p->l->place), pipeline_dtype(last), pipeline_layout(last),
+    if (part == p->chain->map_count) {
+        const struct pipeline *last = chain_last(p->chain);
+        *out = (struct place){slot_at(p->l->slot, p->field, p->l->place), pipeline_dtype(last), pipeline_layout(last),
                                f->out_height, f->out_width};
         return 0;
     }
@@ -94,7 +127,7 @@ static int run_part(struct passage *p, int part, const struct plan *plan, const 
 {
     if (plan->scratch_bytes && !worker_memory(p->f, &p->w->work, plan->scratch_bytes, e))
         return e->code;
-    return pipeline_run(p->f->chain.part[part], plan, in, out, &p->w->work, e);
+    return pipeline_run(p->chain->part[part], plan, in, out, &p->w->work, e);
 }
 
 /* ---- the first part: from bytes ---- */
@@ -112,6 +145,7 @@ static int decode(struct passage *p, const struct codec_ops *codec, const uint8_
     s->known = s->known_bytes ? p->w->known.data : NULL;
     s->wants_record = f->learnt != NULL;
     s->has_part_only = l->part == PART_RANGE;
+    s->wants_numbers = p->chain->is_mask;
     s->taker = taker;
     int rc = codec_decode(s, codec, bytes, n, &plan->header, &plan->region, out, e);
     if (rc != 0)
@@ -139,15 +173,35 @@ static void copy_region(const struct feed *f, const uint8_t *pixels, const struc
         memcpy(out->data + y * out->stride, pixels + (r->top + y) * stride + 3 * (size_t)r->left, 3 * (size_t)r->width);
 }
 
+/* A further file is as large as the sample's own, and stored the same way round. */
+static int agree(struct passage *p, struct image_header *h, struct fb_error *e)
+{
+    struct load *l = p->l;
+    if (l->file == 0) {
+        l->first = *h;
+        return 0;
+    }
+    if (h->width == l->first.width && h->height == l->first.height) {
+        h->orientation = l->first.orientation;
+        return 0;
+    }
+    char shown[300];
+    error_set(e, FB_E_DATA, "decode", "its size is %u x %u pixels (width x height), but that of %s, which it belongs to, is %u x %u", h->width,
+              h->height, text_escape(l->slot->place[l->place].key, shown, sizeof(shown)), l->first.width, l->first.height);
+    error_remedy(e, "the files of a sample must have one size: pixels are matched by their place");
+    return FB_E_DATA;
+}
+
 int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r, struct fb_error *e)
 {
-    struct passage p = {.w = w, .f = f, .l = l};
+    struct passage p = passage_of(w, f, l);
     struct image_header h;
     struct plan plan;
     FB_TRY(copy_labels(&p, e));
     int rc = codec_header_part(bytes, n, &h, NULL, e);
     if (rc != 0)
         return rc;
+    FB_TRY(agree(&p, &h, e));
     FB_TRY(plan_part(&p, 0, &h, &plan, e));
     *r = plan.header.scale ? image_region_in_file(plan.region, plan.header.scale, h.width, h.height) : plan.region;
     return 0;
@@ -201,7 +255,7 @@ static int run_by_rows(struct passage *p, const struct codec_ops *codec, const u
     if (!ring.data)
         return e->code;
     uint64_t since = clock_now_ns();
-    int rc = pipeline_run_rows(f->chain.part[0], plan, &ring, decode_rows, &d, out, &p->w->work, e);
+    int rc = pipeline_run_rows(p->chain->part[0], plan, &ring, decode_rows, &d, out, &p->w->work, e);
     p->transform_ns = clock_now_ns() - since - d.decode_ns;
     return rc;
 }
@@ -215,15 +269,16 @@ static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, str
     struct place out;
     uint64_t t0 = clock_now_ns();
     FB_TRY(feed_header(f, bytes, n, &h, &codec, e));
+    FB_TRY(agree(p, &h, e));
     FB_TRY(plan_part(p, 0, &h, &plan, e));
     FB_TRY(place_of_part(p, 0, &plan, 0, &out, e));
     struct image region = {.stride = 3 * (size_t)plan.region.width, .width = plan.region.width, .height = plan.region.height};
-    if (codec && codec->gives_rows && region.stride * region.height >= ROWS_FROM_BYTES && pipeline_takes_rows(f->chain.part[0], &plan)) {
+    if (codec && codec->gives_rows && region.stride * region.height >= ROWS_FROM_BYTES && pipeline_takes_rows(p->chain->part[0], &plan)) {
         int by_rows = run_by_rows(p, codec, bytes, n, &plan, &out, e);
         if (by_rows != 1)
             return by_rows;
     }
-    bool is_direct = pipeline_is_identity(f->chain.part[0], &plan);
+    bool is_direct = pipeline_is_identity(p->chain->part[0], &plan);
     region.data = is_direct ? out.data : worker_memory(f, &p->w->pixels, region.stride * region.height, e);
     if (!region.data)
         return e->code;
@@ -292,6 +347,17 @@ static void count_call(struct feed *f, const struct fb_map *m)
     meter_add(&f->map_wait_ns[m->step], m->wait_ns);
 }
 
+/* Its mask goes on with the size that the picture had. */
+static int check_still_matches(const struct passage *p, const struct fb_map *m, struct fb_error *e)
+{
+    if (!p->f->files.has_masks || ((int)p->image.height == m->height && (int)p->image.width == m->width))
+        return 0;
+    error_set(e, FB_E_DATA, "map", "the result of %s is %u x %u (height x width), but what it got was %d x %d: the mask would not match",
+              p->f->chain.map[m->step].name, p->image.height, p->image.width, m->height, m->width);
+    error_remedy(e, "resize and crop by transforms, which change the mask, too");
+    return FB_E_DATA;
+}
+
 static int call_map(struct passage *p, int step, struct fb_error *e)
 {
     struct feed *f = p->f;
@@ -327,7 +393,7 @@ static int call_map(struct passage *p, int step, struct fb_error *e)
         p->at ^= 1;
     if (rc < 0 && !e->code)
         error_set(e, FB_E_DATA, "map", "%s failed without saying why", f->chain.map[step].name);
-    return rc < 0 ? e->code : 0;
+    return rc < 0 ? e->code : check_still_matches(p, &m, e);
 }
 
 /* ---- the parts after a function ---- */
@@ -359,13 +425,14 @@ static int store_floats(struct passage *p, struct fb_error *e)
 
 int passage_run(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
 {
-    struct passage p = {.w = w, .f = f, .l = l};
+    struct passage p = passage_of(w, f, l);
     FB_TRY(copy_labels(&p, e));
     int rc = run_first_part(&p, bytes, n, e);
     if (rc != 0)
         return rc;
-    for (int i = 0; i < f->chain.map_count; i++) {
-        FB_TRY(call_map(&p, i, e));
+    for (int i = 0; i < p.chain->map_count; i++) {
+        if (!p.chain->is_mask)
+            FB_TRY(call_map(&p, i, e));
         FB_TRY(p.is_float ? store_floats(&p, e) : run_later_part(&p, i + 1, e));
     }
     meter_work(&f->meter, w->index, STAGE_TRANSFORM, p.transform_ns, 1, l->slot->shape->field[0].sample_bytes);

@@ -56,6 +56,13 @@ const char *catalog_class_name(const struct catalog *c, int label);
 /* Index of the class field, or -1. */
 int catalog_class_field(const struct catalog *c);
 
+/* Further files of every sample, by name: a mask beside its picture. They are not label fields, and their names count in the fingerprint as
+ * keys do. */
+int catalog_file_count(const struct catalog *c);
+const char *catalog_file_name(const struct catalog *c, int file);
+/* Where file `file` of sample i is, key and object both being its path. One that was missing when the catalog was made is 0 bytes long. */
+int catalog_file(const struct catalog *c, uint64_t i, int file, struct catalog_sample *out, struct fb_error *e);
+
 /* All samples are parts of one object: a pack. */
 bool catalog_is_one_object(const struct catalog *c);
 
@@ -73,7 +80,10 @@ int catalog_writer_open(struct catalog_writer **out, struct fb_error *e);
 /* Fields and classes come before the first sample. */
 int catalog_add_field(struct catalog_writer *w, const struct catalog_field *f, struct fb_error *e);
 int catalog_add_class(struct catalog_writer *w, const char *name, struct fb_error *e); /* returns its label */
-/* values: one pointer per field, each catalog_field_bytes long. Class labels may be final only at catalog_finish. */
+/* After the label fields: a further file of every sample. Its value in catalog_add_sample is an int64_t, the number of such a file. */
+int catalog_add_file_field(struct catalog_writer *w, const char *name, struct fb_error *e);
+int64_t catalog_add_file(struct catalog_writer *w, const char *path, uint64_t size, int64_t mtime_ns, struct fb_error *e);
+/* values: one pointer per field, those of files last, each catalog_field_bytes long. Class labels may be final only at catalog_finish. */
 int catalog_add_sample(struct catalog_writer *w, const struct catalog_sample *s, const void *const *values, struct fb_error *e);
 int catalog_add_dir(struct catalog_writer *w, const char *path, int64_t mtime_ns, struct fb_error *e);
 int catalog_add_note(struct catalog_writer *w, const char *name, const char *text, struct fb_error *e);

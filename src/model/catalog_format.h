@@ -55,7 +55,8 @@ struct catalog_header {
 
 struct field_record {
     char name[64];
-    uint32_t dtype, ndim, is_class, zero;
+    uint32_t dtype, ndim, is_class;
+    uint32_t is_file; /* int64 numbers of objects; these come after all others */
     uint64_t shape;  /* elements, if ndim is 1 */
     uint64_t column; /* where it starts in VALUES */
 };

@@ -39,7 +39,7 @@ static uint64_t size_values(struct image_plan *p)
     return end;
 }
 
-/* With extents, samples that are whole files become objects of their own, after the shared ones. */
+/* With objects (extents, further files), samples that are whole files become objects of their own, after the shared ones. */
 static void size_places(struct image_plan *p)
 {
     const struct catalog_writer *w = p->w;
@@ -115,6 +115,7 @@ static void fill_fields(struct image_plan *p)
         out[i].dtype = (uint32_t)f->dtype;
         out[i].ndim = (uint32_t)f->ndim;
         out[i].is_class = f->is_class;
+        out[i].is_file = i >= p->w->field_count - p->w->file_count;
         out[i].shape = f->ndim ? (uint64_t)f->shape[0] : 0;
         out[i].column = p->column[i];
     }
@@ -278,7 +279,7 @@ static int lay_out(struct image_plan *p, struct catalog **out, struct fb_error *
 
 int catalog_image(struct catalog_writer *w, struct catalog **out, struct fb_error *e)
 {
-    struct image_plan p = {.w = w, .has_extents = w->extents.length > 0};
+    struct image_plan p = {.w = w, .has_extents = w->object_paths.count > 0};
     memcpy(p.header.magic, CATALOG_MAGIC, sizeof(p.header.magic));
     p.header.version = CATALOG_VERSION;
     p.header.section_count = SECTION_COUNT;

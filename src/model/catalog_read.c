@@ -167,6 +167,35 @@ int catalog_sample(const struct catalog *c, uint64_t i, struct catalog_sample *o
     return 0;
 }
 
+/* ---- further files ---- */
+
+int catalog_file_count(const struct catalog *c)
+{
+    return c->file_count;
+}
+
+const char *catalog_file_name(const struct catalog *c, int file)
+{
+    assert(file >= 0 && file < c->file_count);
+    return c->fields[c->field_count + file].name;
+}
+
+int catalog_file(const struct catalog *c, uint64_t i, int file, struct catalog_sample *out, struct fb_error *e)
+{
+    assert(i < c->header.count && file >= 0 && file < c->file_count);
+    const int64_t *number = catalog_bytes_at(c, SECTION_VALUES, c->column[c->field_count + file] + i * sizeof(*number), sizeof(*number), e);
+    if (!number)
+        return FB_E_DATA;
+    if (*number < 0 || (uint64_t)*number >= catalog_entries(c, SECTION_OBJECTS, sizeof(struct object_record)))
+        return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_VALUES].offset, "a file of a sample is no object");
+    const struct object_record *o = catalog_bytes_at(c, SECTION_OBJECTS, (uint64_t)*number * sizeof(*o), sizeof(*o), e);
+    const char *path = o ? catalog_string_at(c, SECTION_OBJECT_PATHS, o->path, e) : NULL;
+    if (!path)
+        return FB_E_DATA;
+    *out = (struct catalog_sample){path, path, 0, o->size, o->size, o->mtime_ns};
+    return 0;
+}
+
 /* ---- fields ---- */
 
 int catalog_field_count(const struct catalog *c)

@@ -72,7 +72,7 @@ static bool push_string(struct text *strings, const char *s, uint64_t *start)
 
 /* ---- what comes in ---- */
 
-int catalog_add_field(struct catalog_writer *w, const struct catalog_field *f, struct fb_error *e)
+static int add_field(struct catalog_writer *w, const struct catalog_field *f, struct fb_error *e)
 {
     if (w->count > 0)
         return error_set(e, FB_E_USAGE, "dataset", "a field is added after the first sample");
@@ -94,23 +94,50 @@ int catalog_add_field(struct catalog_writer *w, const struct catalog_field *f, s
     return 0;
 }
 
+int catalog_add_field(struct catalog_writer *w, const struct catalog_field *f, struct fb_error *e)
+{
+    return w->file_count ? error_set(e, FB_E_USAGE, "dataset", "a label field is added after one of files") : add_field(w, f, e);
+}
+
+int catalog_add_file_field(struct catalog_writer *w, const char *name, struct fb_error *e)
+{
+    struct catalog_field f = {.dtype = FB_INT64};
+    strncpy(f.name, name, sizeof(f.name) - 1);
+    FB_TRY(add_field(w, &f, e));
+    w->file_count++;
+    return 0;
+}
+
 int catalog_add_class(struct catalog_writer *w, const char *name, struct fb_error *e)
 {
     int64_t label = name_table_add(&w->classes, name, NULL);
     return label < 0 ? no_memory(e) : (int)label;
 }
 
+/* The number of the object with that path; a new one if need be. */
+static int64_t add_object(struct catalog_writer *w, const char *path, uint64_t size, int64_t mtime_ns, struct fb_error *e)
+{
+    bool is_new;
+    int64_t object = name_table_add(&w->object_paths, path, &is_new);
+    struct writer_object o = {size, mtime_ns};
+    return object < 0 || (is_new && !push(&w->objects, &o, sizeof(o))) ? no_memory(e) : object;
+}
+
+int64_t catalog_add_file(struct catalog_writer *w, const char *path, uint64_t size, int64_t mtime_ns, struct fb_error *e)
+{
+    size_t n = strlen(path);
+    if (n == 0 || n > CATALOG_MAX_KEY)
+        return error_set(e, FB_E_DATA, "dataset", "a path of %zu bytes cannot be catalogued", n);
+    return add_object(w, path, size, mtime_ns, e);
+}
+
 static int add_extent(struct catalog_writer *w, const struct catalog_sample *s, struct writer_sample *entry, struct fb_error *e)
 {
     if (s->length > s->object_size || s->offset > s->object_size - s->length)
         return error_set(e, FB_E_USAGE, "dataset", "a sample lies outside its object");
-    bool is_new;
-    int64_t object = name_table_add(&w->object_paths, s->object, &is_new);
+    int64_t object = add_object(w, s->object, s->object_size, s->mtime_ns, e);
     if (object < 0)
-        return no_memory(e);
-    struct writer_object o = {s->object_size, s->mtime_ns};
-    if (is_new && !push(&w->objects, &o, sizeof(o)))
-        return no_memory(e);
+        return (int)object;
     struct writer_extent x = {s->offset, (uint64_t)object};
     entry->key |= WRITER_IS_EXTENT;
     entry->mtime_ns = (int64_t)(w->extents.length / sizeof(x));

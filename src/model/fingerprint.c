@@ -5,7 +5,7 @@
 
 #include "base/checksum.h"
 
-enum { CLASS_TAG = 0 }; /* in place of a dtype, which is never 0 */
+enum { CLASS_TAG = 0, FILE_TAG = 255 }; /* in place of a dtype, which is neither */
 
 struct fingerprint {
     const struct catalog *catalog;
@@ -56,6 +56,14 @@ static int add_value(struct fingerprint *f, uint64_t sample, int field, struct f
     return 0;
 }
 
+static int add_file(struct fingerprint *f, uint64_t sample, int file, struct fb_error *e)
+{
+    struct catalog_sample s;
+    FB_TRY(catalog_file(f->catalog, sample, file, &s, e));
+    add_piece(f, FILE_TAG, s.key, strlen(s.key));
+    return 0;
+}
+
 int fingerprint_add(struct fingerprint *f, uint64_t sample, struct fb_error *e)
 {
     const char *key = catalog_key(f->catalog, sample, e);
@@ -65,6 +73,8 @@ int fingerprint_add(struct fingerprint *f, uint64_t sample, struct fb_error *e)
     add_piece(f, (uint8_t)fields, key, strlen(key));
     for (int i = 0; i < fields; i++)
         FB_TRY(add_value(f, sample, i, e));
+    for (int i = 0; i < catalog_file_count(f->catalog); i++)
+        FB_TRY(add_file(f, sample, i, e));
     f->count++;
     return 0;
 }

@@ -38,6 +38,7 @@ static const struct entry {
     {"max_errors", SIGNED, offsetof(fb_options, max_errors)},
     {"column_rows", UNSIGNED, offsetof(fb_options, column_rows)},
     {"fields", TEXT, offsetof(fb_options, fields)},
+    {"masks", TEXT, offsetof(fb_options, masks)},
     {"is_balanced", INTEGER, offsetof(fb_options, is_balanced)},
     {"takes_order", INTEGER, offsetof(fb_options, takes_order)},
     {"sample", INTEGER, offsetof(fb_options, sample)},

@@ -36,6 +36,7 @@ def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
         **_which(a),
         **_order(a),
         **_fields(a["fields"]),
+        **_masks(a["masks"]),
         "transforms": "; ".join(step.spec for step in steps).encode(),
         "dtype": _dtype(a["dtype"]),
         "layout": _choice("layout", a["layout"], _LAYOUTS),
@@ -281,6 +282,14 @@ def _fields(fields: Any) -> dict[str, Any]:
     if "image" in names:
         raise _wrong("fields", fields, "a list that begins with 'image': the picture comes first")
     return {"fields": "\n".join(names).encode()}
+
+
+def _masks(masks: Any) -> dict[str, Any]:
+    if masks is None:
+        return {}
+    if isinstance(masks, str) or not isinstance(masks, Sequence) or not all(isinstance(m, str) and m and "\n" not in m for m in masks):
+        raise _wrong("masks", masks, "a list of names of columns")
+    return {"masks": "\n".join(masks).encode()}
 
 
 def _ranks(rank: Any, world_size: Any) -> dict[str, int]:

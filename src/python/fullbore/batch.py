@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
@@ -67,6 +67,26 @@ class Batch(tuple[Any, ...]):
             raise Error("this batch was put together from arrays by somebody else, and does not know its samples", stage="batch",
                         remedy="ask the batch that the loader yielded; its own .to() and .pin_memory() keep what it knows")
         return self._origin
+
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Any: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Any, ...]: ...
+    def __getitem__(self, key: Any) -> Any:
+        """The array of that number or name: ``batch[1]``, ``batch["mask"]``.
+
+        >>> loader = Loader("photos", batch_size=4, transforms=[Resize((8, 8))], framework="numpy")
+        >>> next(iter(loader))["label"].shape
+        (4,)
+        """
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        names = self.names
+        if key not in names:
+            raise KeyError(f"there is no {key!r} in this batch; there is {', '.join(names)}")
+        return super().__getitem__(names.index(key))
 
     # ---- torch's habits
 

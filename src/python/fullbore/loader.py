@@ -87,6 +87,7 @@ class Loader(Explains):
         drop_last: bool = False,
         transforms: Sequence[Transform] | Transform = (),
         fields: Sequence[str] | None = None,
+        masks: Sequence[str] | None = None,
         sample: Literal["auto", "row", "file"] = "auto",
         labels: npt.ArrayLike | Mapping[str, Any] | Path | Callable[[str], Any] | None = None,
         collate: Any = None,
