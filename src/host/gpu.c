@@ -73,8 +73,10 @@ static void open_devices(struct gpu *g)
 {
     unsigned count = 0;
     int rc = calls.count(&count);
-    if (rc != NVML_OK || count == 0)
+    if (rc != NVML_OK || count == 0) {
         give_reason(g, "%s", rc != NVML_OK ? code_text(rc) : "the driver reports no device");
+        return; /* what a failed call wrote there is no count */
+    }
     for (unsigned i = 0; i < count && g->count < GPUS_MOST; i++) {
         rc = calls.by_index(i, &g->device[g->count]);
         if (rc == NVML_OK)

@@ -131,7 +131,8 @@ static bool add_foreign(pid_t **list, int *count, int *capacity, pid_t pid)
 
 static bool is_ours(const struct proc_tree *t, const struct proc_stat *s, pid_t pid)
 {
-    return pid == t->root || find_process(t, s->parent) || (t->adopts && s->parent == getpid());
+    bool is_root = pid == t->root && s->start_ticks == t->root_start_ticks;
+    return is_root || find_process(t, s->parent) || (t->adopts && s->parent == getpid());
 }
 
 struct pid_list {
@@ -359,6 +360,7 @@ int proc_tree_open(struct proc_tree *t, const char *proc, pid_t root, struct fb_
         error_remedy(e, "check the number with ps; in a container, use the number inside its own namespace");
         return FB_E_NOT_FOUND;
     }
+    t->root_start_ticks = s.start_ticks;
     if (!add_process(t, root, &s, 0))
         return error_set(e, FB_E_NOMEM, "watch", "no memory");
     return 0;

@@ -56,6 +56,7 @@ enum { TREE_PROCESSES_MOST = 4096, TREE_THREADS_MOST = 16384 };
 struct proc_tree {
     const char *proc; /* "/proc" */
     pid_t root;
+    uint64_t root_start_ticks; /* a process that gets its number later is a stranger */
     bool adopts; /* orphans become our children (the watcher is a subreaper) */
     struct process *process;
     int processes, capacity;

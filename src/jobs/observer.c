@@ -17,14 +17,25 @@ static const double own_share = 0.006;
 
 /* ---- what is watched ---- */
 
-/* argv[0] and the first argument that looks like a script or module: nothing else leaves this function. */
+/* A script's name, and not code (-c) nor an assignment (env NAME=...). */
+static bool is_script(const char *arg)
+{
+    const char *dot = strrchr(arg, '.');
+    return arg[0] != '-' && !strpbrk(arg, "= \t\n;") && dot && (strcmp(dot, ".py") == 0 || strcmp(dot, ".sh") == 0);
+}
+
+/* argv[0] and the first argument that looks like a script: nothing else leaves this function. A program that has written a title over its
+ * arguments has them all in argv[0]: what follows the first blank is left out. */
 static void keep_name(struct run_facts *f, const char *cmdline, size_t n)
 {
-    const char *end = cmdline + n, *slash = strrchr(cmdline, '/');
-    snprintf(f->program, sizeof(f->program), "%s", slash ? slash + 1 : cmdline);
+    const char *end = cmdline + n;
+    char first[256];
+    snprintf(first, sizeof(first), "%.*s", (int)strcspn(cmdline, " \t\n"), cmdline);
+    const char *slash = strrchr(first, '/');
+    snprintf(f->program, sizeof(f->program), "%.100s", slash ? slash + 1 : first);
     for (const char *arg = cmdline + strlen(cmdline) + 1; arg < end; arg += strlen(arg) + 1) {
-        const char *dot = strrchr(arg, '.'), *base = strrchr(arg, '/');
-        if (arg[0] != '-' && dot && (strcmp(dot, ".py") == 0 || strcmp(dot, ".sh") == 0)) {
+        const char *base = strrchr(arg, '/');
+        if (is_script(arg)) {
             snprintf(f->script, sizeof(f->script), "%s", base ? base + 1 : arg);
             return;
         }

@@ -135,6 +135,23 @@ static void a_reused_number_is_another_process(void **state)
     close_at(s, &where);
 }
 
+static void the_number_of_the_watched_program_may_be_reused_too(void **state)
+{
+    (void)state;
+    struct tree where = tree_open();
+    write_process(&where, 100, 1, "python", 5, "python");
+    struct sampler *s = open_at(&where, 100);
+    assert_non_null(find(s, 100));
+    write_process(&where, 100, 1, "stranger", 999, "y"); /* it ended, and somebody else got its number */
+    write_process(&where, 102, 100, "strangers_child", 1000, "z");
+    for (uint64_t i = 2; i < 6; i++)
+        sampler_discover(s, i * 1000000000);
+    assert_null(find(s, 100));
+    assert_null(find(s, 102));
+    assert_true(proc_tree_is_empty(&s->tree));
+    close_at(s, &where);
+}
+
 static void a_process_that_is_not_there_is_said(void **state)
 {
     (void)state;
@@ -193,6 +210,7 @@ int main(void)
         cmocka_unit_test(workers_are_known_by_their_name),
         cmocka_unit_test(a_nameless_child_with_its_parents_command_is_a_worker),
         cmocka_unit_test(a_reused_number_is_another_process),
+        cmocka_unit_test(the_number_of_the_watched_program_may_be_reused_too),
         cmocka_unit_test(a_process_that_is_not_there_is_said),
         cmocka_unit_test(time_is_split_by_schedstat_and_the_system_call),
         cmocka_unit_test(a_system_call_that_may_not_be_read_is_remembered),

@@ -115,6 +115,19 @@ def test_secrets_in_the_command_line_are_kept_nowhere(tmp_path: Path) -> None:
     assert summary["script"] == "train.py" and summary["program"].startswith("python")
 
 
+@pytest.mark.parametrize("command", [
+    ["bash", "-c", 'exec -a "python train.py --token=hunter2" sleep 2'],       # a title written over the arguments
+    ["env", "TOKEN=hunter2.py", "sleep", "2"],
+    [sys.executable, "-c", "import time; time.sleep(2)  # hunter2.py"],
+    ["sh", "-c", "sleep 2; true hunter2.sh"],
+])
+def test_titles_assignments_and_code_are_no_names(command: list[str], tmp_path: Path) -> None:
+    done = watch("--summary", str(tmp_path / "s.json"), "-o", str(tmp_path / "run.fbr"), "--line-every", "0.5", "--", *command)
+    assert done.returncode == 0
+    for text in (done.stderr.encode(), (tmp_path / "s.json").read_bytes(), (tmp_path / "run.fbr").read_bytes()):
+        assert b"hunter2" not in text
+
+
 def test_the_summary_has_its_keys_and_no_figure_of_a_missing_device(tmp_path: Path) -> None:
     env = {**os.environ, "FULLBORE_NVML": "/nowhere/libnvidia-ml.so"}
     watch("--quiet", "--summary", str(tmp_path / "s.json"), "--", *python("import time; time.sleep(1.5)"), env=env)
@@ -185,6 +198,23 @@ def test_a_closed_terminal_does_not_end_the_program(tmp_path: Path) -> None:
     os.close(read_end)
     assert child.wait(20) == 0
     assert mark.exists()
+
+
+def test_when_the_terminal_goes_away_a_program_that_stays_is_watched_to_its_end(tmp_path: Path) -> None:
+    mark, summary = tmp_path / "done", tmp_path / "s.json"
+    code = ("import signal, time; signal.signal(signal.SIGHUP, signal.SIG_IGN); print('ready', flush=True); time.sleep(3); "
+            f"open({str(mark)!r}, 'w')")
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execv(COMMAND, [COMMAND, "watch", "--summary", str(summary), "--", *python(code)])
+    seen = b""
+    while b"ready" not in seen:
+        seen += os.read(master, 4096)
+    time.sleep(0.5)
+    os.close(master)  # the window is closed: hang-up, and every write fails from now on
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert mark.exists()
+    assert json.loads(summary.read_text())["watched_seconds"] > 2.5
 
 
 def test_a_file_that_cannot_be_written_is_said_before_the_program_starts(tmp_path: Path) -> None:
