@@ -7,21 +7,12 @@
 #include "base/thread.h"
 #include "jobs/build_own.h"
 
-enum { SLOW_NS = 150000, QUICK_NS = 30000, WINDOW = 512, PAUSE_NS = 20000000 };
+enum { SLOW_NS = 150000, QUICK_NS = 30000, WINDOW = 512, PAUSE_NS = 1000000 };
 
 static void average(_Atomic uint64_t *mean, uint64_t ns)
 {
     uint64_t old = atomic_load_explicit(mean, memory_order_relaxed);
     atomic_store_explicit(mean, old + ns / 16 - old / 16, memory_order_relaxed);
-}
-
-void build_ahead_saw(struct build_ahead *a, uint64_t read_ns)
-{
-    average(&a->read_ns, read_ns);
-    if (atomic_load_explicit(&a->read_ns, memory_order_relaxed) > SLOW_NS && !atomic_load_explicit(&a->is_on, memory_order_relaxed)) {
-        atomic_store_explicit(&a->open_ns, SLOW_NS, memory_order_relaxed); /* the benefit of the doubt */
-        atomic_store_explicit(&a->is_on, true, memory_order_relaxed);
-    }
 }
 
 void build_ahead_move(struct build_ahead *a, uint64_t position)
@@ -67,22 +58,49 @@ static bool may_go_on(struct build_ahead *a)
     return may;
 }
 
+/* Until there is something to do: off, for as long as it takes; far enough ahead, for a moment. */
+static void rest(struct build_ahead *a)
+{
+    pthread_mutex_lock(&a->lock);
+    if (a->is_stopped)
+        ;
+    else if (!atomic_load_explicit(&a->is_on, memory_order_relaxed))
+        pthread_cond_wait(&a->changed, &a->lock);
+    else
+        thread_cond_wait_until(&a->changed, &a->lock, clock_now_ns() + PAUSE_NS);
+    pthread_mutex_unlock(&a->lock);
+}
+
 static void *scout(void *arg)
 {
     struct build_ahead *a = arg;
     uint64_t position;
-    while (may_go_on(a)) {
-        if (atomic_load_explicit(&a->is_on, memory_order_relaxed) && take(a, &position)) {
+    while (may_go_on(a))
+        if (atomic_load_explicit(&a->is_on, memory_order_relaxed) && take(a, &position))
             scout_one(a, position);
-            continue;
-        }
-        pthread_mutex_lock(&a->lock);
-        uint64_t pause = atomic_load_explicit(&a->is_on, memory_order_relaxed) ? PAUSE_NS / 20 : PAUSE_NS;
-        if (!a->is_stopped)
-            thread_cond_wait_until(&a->changed, &a->lock, clock_now_ns() + pause);
-        pthread_mutex_unlock(&a->lock);
-    }
+        else
+            rest(a);
     return NULL;
+}
+
+/* Threads are made when they are first needed. `is_on` is set under the lock, so that nobody falls asleep over it. */
+static void wake_scouts(struct build_ahead *a)
+{
+    pthread_mutex_lock(&a->lock);
+    atomic_store_explicit(&a->is_on, true, memory_order_relaxed);
+    while (!a->is_stopped && a->threads < BUILD_SCOUTS && thread_start(&a->thread[a->threads], "fb-scout", scout, a, NULL) == 0)
+        a->threads++;
+    pthread_cond_broadcast(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void build_ahead_saw(struct build_ahead *a, uint64_t read_ns)
+{
+    average(&a->read_ns, read_ns);
+    if (atomic_load_explicit(&a->read_ns, memory_order_relaxed) > SLOW_NS && !atomic_load_explicit(&a->is_on, memory_order_relaxed)) {
+        atomic_store_explicit(&a->open_ns, SLOW_NS, memory_order_relaxed); /* the benefit of the doubt */
+        wake_scouts(a);
+    }
 }
 
 void build_ahead_start(struct build_ahead *a, const struct build_plan *p)
@@ -90,8 +108,6 @@ void build_ahead_start(struct build_ahead *a, const struct build_plan *p)
     a->p = p;
     pthread_mutex_init(&a->lock, NULL);
     thread_cond_init(&a->changed);
-    while (a->threads < BUILD_SCOUTS && thread_start(&a->thread[a->threads], "fb-scout", scout, a, NULL) == 0)
-        a->threads++;
 }
 
 void build_ahead_stop(struct build_ahead *a)

@@ -1,6 +1,6 @@
 /* Scouts: threads that open recordings ahead of the workers and ask the system to read them, so that many reads are under way at once.
  *
- * From memory that would only cost time, so they sleep until the workers' reads turn out slow, and sleep again when their own are quick.
+ * From memory that would only cost time, so they are started when the workers' reads turn out slow, and sleep when their own are quick.
  */
 #ifndef FB_JOBS_BUILD_AHEAD_H
 #define FB_JOBS_BUILD_AHEAD_H
@@ -16,11 +16,11 @@ enum { BUILD_SCOUTS = 24 };
 
 struct build_ahead {
     const struct build_plan *p;
-    pthread_t thread[BUILD_SCOUTS];
-    int threads;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool is_stopped;                 /* these under the lock */
+    pthread_t thread[BUILD_SCOUTS];  /* these under the lock */
+    int threads;
+    bool is_stopped;
     _Atomic uint64_t taken, scouted; /* positions: of the workers, of the scouts */
     _Atomic uint64_t read_ns, open_ns; /* what a read takes of late; losing an update does no harm */
     _Atomic bool is_on;

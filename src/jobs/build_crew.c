@@ -120,7 +120,7 @@ static int64_t make_rows(struct build_worker *w, struct build_task *t, uint64_t 
 {
     struct build_crew *c = w->c;
     struct catalog_sample where = {.key = ""};
-    uint64_t cpu = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID), since, between, until;
+    uint64_t since, between, until, cpu = w->cpu_ns;
     int rc = catalog_sample(c->p->dataset.catalog, c->p->file[file], &where, e);
     *key = where.key;
     if (rc < 0)
@@ -131,8 +131,9 @@ static int64_t make_rows(struct build_worker *w, struct build_task *t, uint64_t 
     int64_t rows = rc < 0 ? rc
                           : build_sound_rows(&w->sound, (uint32_t)file, file == t->first ? t->skip : 0, &t->data, &t->row, t->rows, e);
     until = build_meter_move(c->meter, BUILD_COMPUTE, -1, 0);
-    double used = (double)(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - cpu) / 1e9;
-    n->bytes_read += w->sound.size;
+    w->cpu_ns = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID); /* a system call: once per recording, not twice */
+    double used = (double)(w->cpu_ns - cpu) / 1e9;
+    n->bytes_read += w->sound.have;
     n->seconds[BUILD_READ] += (double)(between - since) / 1e9;
     n->seconds[BUILD_COMPUTE] += (double)(until - between) / 1e9;
     n->file_cpu_seconds += used;
@@ -146,11 +147,12 @@ static void run_task(struct build_worker *w, struct build_task *t)
 {
     struct build_figures n = {.batches = 1};
     uint64_t since = clock_now_ns();
+    w->cpu_ns = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
     for (uint64_t i = 0; i < t->count && !t->error.code; i++) {
         struct fb_error e = {0};
         const char *key;
         error_clear(&e);
-        w->sound.size = 0;
+        w->sound.have = 0;
         int64_t rows = make_rows(w, t, t->first + i, &key, &n, &e);
         if (rows < 0 && !meet_bad(w->c, t, t->first + i, key, &e))
             break;
@@ -337,6 +339,7 @@ static int run_workers(struct build_crew *c, struct build_worker *all, struct fb
 {
     uint64_t started_ns = clock_now_ns();
     int started = 0, rc = 0;
+    build_ahead_start(&c->ahead, c->p);
     for (; started < c->p->threads && rc == 0; started++) {
         struct build_worker *w = &all[started];
         w->c = c;
@@ -357,7 +360,6 @@ static int run_workers(struct build_crew *c, struct build_worker *all, struct fb
             break;
         }
     }
-    build_ahead_start(&c->ahead, c->p);
     wait_for_end(c, started_ns);
     build_ahead_stop(&c->ahead);
     for (int i = 0; i < started; i++)

@@ -69,6 +69,7 @@ struct build_worker {
     struct build_crew *c;
     pthread_t thread;
     struct build_sound sound;
+    uint64_t cpu_ns;              /* of the thread, after the recording before */
     struct scratch gather;
     struct build_deflate deflate;
 };

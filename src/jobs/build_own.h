@@ -10,6 +10,7 @@
 #include "codec/array_convert.h"
 #include "dataset/dataset.h"
 #include "jobs/build.h"
+#include "model/array_ops.h"
 #include "transform/log_mel.h"
 
 enum { BUILD_CAUSE = 200 };
@@ -84,12 +85,16 @@ int build_labels_check(const struct build_labels *l, uint64_t sample, struct fb_
 struct build_sound {
     const struct build_plan *p;
     struct scratch bytes, signal, work, wide;
-    uint64_t size; /* of the recording in `bytes` */
+    int fd;                      /* while it is read */
+    uint64_t first, size, have;  /* where the recording begins in its file, its bytes, and how many of them are in `bytes` */
+    uint64_t usual;              /* the most that one needed so far */
+    const struct array_ops *ops;
+    struct array_file file;      /* from a successful read to build_sound_rows */
 };
 
-/* Reads it. Any thread with its own struct. */
+/* Reads what its rows are made of. Any thread with its own struct. */
 int build_sound_read(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e);
-/* Computes its rows behind the first `rows` of `out`, leaving out its first `skip`; returns how many it added. */
+/* After a successful read, once: computes its rows behind the first `rows` of `out`, leaving out its first `skip`; returns how many it added. */
 int64_t build_sound_rows(struct build_sound *s, uint32_t file, uint64_t skip, struct scratch *out, struct scratch *row, uint64_t rows,
                          struct fb_error *e);
 void build_sound_free(struct build_sound *s);

@@ -1,4 +1,4 @@
-/* One recording -> its rows. A recording is read whole, cut, mixed, converted; what is computed goes straight into the task's rows. */
+/* One recording -> its rows: read as far as they reach, cut, mixed, converted; what is computed goes straight into the task's rows. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -11,81 +11,156 @@
 #include "codec/clip.h"
 #include "jobs/build_own.h"
 
+enum { FIRST_BYTES = 65536 };
+
 /* ---- reading ---- */
 
-static int read_whole(struct build_sound *s, int fd, const struct catalog_sample *where, struct fb_error *e)
+static int too_large(const struct build_sound *s, uint64_t bytes, struct fb_error *e)
 {
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return error_set_errno(e, "read", errno, "look at the file");
-    if (!S_ISREG(st.st_mode))
-        return error_set(e, FB_E_DATA, "read", "it is not a regular file");
-    bool is_whole = where->offset == 0 && where->length == where->object_size;
-    uint64_t size = is_whole ? (uint64_t)st.st_size : where->length;
-    if (size > s->p->memory / 2)
-        return error_set(e, FB_E_DATA, "read", "it has %llu bytes; with this --memory a recording may have %llu", (unsigned long long)size,
-                         (unsigned long long)s->p->memory / 2);
-    uint8_t *to = scratch_need(&s->bytes, size + 64, e);
+    return error_set(e, FB_E_DATA, "read", "%llu bytes of it are needed; with this --memory that may be %llu", (unsigned long long)bytes,
+                     (unsigned long long)s->p->memory / 2);
+}
+
+/* The first `end` bytes, or as many as there are. */
+static int read_until(struct build_sound *s, uint64_t end, struct fb_error *e)
+{
+    end = end < s->size ? end : s->size;
+    if (end <= s->have)
+        return 0;
+    if (end > s->p->memory / 2)
+        return too_large(s, end, e);
+    uint8_t *to = s->have ? scratch_grow(&s->bytes, s->have, end + 64, e) : scratch_need(&s->bytes, end + 64, e);
     if (!to)
         return FB_E_NOMEM;
-    for (s->size = 0; s->size < size;) {
-        ssize_t n = pread(fd, to + s->size, size - s->size, (off_t)(where->offset + s->size));
+    while (s->have < end) {
+        ssize_t n = pread(s->fd, to + s->have, end - s->have, (off_t)(s->first + s->have));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return error_set_errno(e, "read", errno, "read the file");
         if (n == 0)
-            break;
-        s->size += (uint64_t)n;
+            s->size = end = s->have; /* it has become shorter */
+        s->have += (uint64_t)n;
     }
-    return s->size ? 0 : error_set(e, FB_E_DATA, "read", "the file is empty");
+    return 0;
 }
 
-int build_sound_read(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e)
-{
-    int fd = openat(s->p->dataset.root_fd, where->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return error_set_errno(e, "read", errno, "open the file");
-    int rc = read_whole(s, fd, where, e);
-    close(fd);
-    return rc;
-}
-
-static int read_memory(void *ctx, uint64_t offset, uint64_t length, void *out, struct fb_error *e)
+/* For who describes or decodes it; what lies behind the bytes that are there is fetched one by one. */
+static int read_part(void *ctx, uint64_t offset, uint64_t length, void *out, struct fb_error *e)
 {
     const struct build_sound *s = ctx;
     if (offset > s->size || length > s->size - offset)
         return error_set(e, FB_E_DATA, "decode", "the file ends at byte %llu", (unsigned long long)s->size);
-    memcpy(out, (const uint8_t *)s->bytes.data + offset, length);
+    if (offset + length <= s->have) {
+        memcpy(out, (const uint8_t *)s->bytes.data + offset, length);
+        return 0;
+    }
+    for (uint64_t done = 0; done < length;) {
+        ssize_t n = pread(s->fd, (uint8_t *)out + done, length - done, (off_t)(s->first + offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n ? error_set_errno(e, "read", errno, "read the file") : error_set(e, FB_E_DATA, "read", "the file became shorter");
+        done += (uint64_t)n;
+    }
     return 0;
 }
 
-/* ---- what it is ---- */
-
-static int describe(struct build_sound *s, struct array_file *file, const struct array_ops **ops, struct fb_error *e)
+static int describe(struct build_sound *s, struct fb_error *e)
 {
-    struct array_source source = {.size = s->size, .read = read_memory, .ctx = s};
-    *ops = array_find_format(s->bytes.data, s->size);
-    if (!*ops)
+    struct array_source source = {.size = s->size, .read = read_part, .ctx = s};
+    s->ops = array_find_format(s->bytes.data, s->have);
+    if (!s->ops)
         return error_set(e, FB_E_DATA, "decode", "it is no sound that can be read");
-    FB_TRY((*ops)->describe(&source, file, e));
-    if (file->count == 1 && file->array[0].rate)
+    FB_TRY(s->ops->describe(&source, &s->file, e));
+    if (s->file.count == 1 && s->file.array[0].rate)
         return 0;
-    array_file_free(file);
+    array_file_free(&s->file);
     return error_set(e, FB_E_DATA, "decode", "there is no sound in it");
+}
+
+/* Frames that rows are made of. */
+static uint64_t frames_used(const struct build_plan *p, const struct array_layout *l)
+{
+    uint64_t there = array_rows(l);
+    return p->is_segmented || there < p->window ? there : p->window;
+}
+
+static uint64_t bytes_used(const struct build_sound *s)
+{
+    const struct array_layout *l = &s->file.array[0];
+    return l->storage == ARRAY_CONTIGUOUS ? l->offset + frames_used(s->p, l) * array_row_bytes(l) : s->size;
+}
+
+static int open_file(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e)
+{
+    struct stat st;
+    s->fd = openat(s->p->dataset.root_fd, where->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (s->fd < 0)
+        return error_set_errno(e, "read", errno, "open the file");
+    if (fstat(s->fd, &st) < 0)
+        return error_set_errno(e, "read", errno, "look at the file");
+    if (!S_ISREG(st.st_mode))
+        return error_set(e, FB_E_DATA, "read", "it is not a regular file");
+    bool is_whole = where->offset == 0 && where->length == where->object_size;
+    s->first = where->offset;
+    s->size = is_whole ? (uint64_t)st.st_size : where->length;
+    s->have = 0;
+    return s->size ? 0 : error_set(e, FB_E_DATA, "read", "the file is empty");
+}
+
+/* Segments are made of all of it; else as much is read at once as others needed: recordings of a folder are mostly alike. */
+static int read_used(struct build_sound *s, struct fb_error *e)
+{
+    FB_TRY(read_until(s, s->p->is_segmented ? s->size : s->usual ? s->usual : FIRST_BYTES, e));
+    if (!s->size)
+        return error_set(e, FB_E_DATA, "read", "the file is empty");
+    FB_TRY(describe(s, e));
+    uint64_t end = bytes_used(s);
+    int rc = read_until(s, end, e);
+    if (rc == 0 && s->have < end)
+        rc = error_set(e, FB_E_DATA, "read", "the file became shorter while it was read");
+    if (rc < 0)
+        array_file_free(&s->file);
+    else
+        s->usual = end > s->usual ? end : s->usual;
+    return rc;
+}
+
+static void close_file(struct build_sound *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}
+
+int build_sound_read(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e)
+{
+    s->size = s->have = 0;
+    int rc = open_file(s, where, e);
+    if (rc == 0)
+        rc = read_used(s, e);
+    close_file(s);
+    return rc;
 }
 
 int build_sound_look(struct build_sound *s, const struct catalog_sample *where, uint32_t *rate, uint64_t *samples, struct fb_error *e)
 {
-    struct array_file file;
-    const struct array_ops *ops;
-    FB_TRY(build_sound_read(s, where, e));
-    FB_TRY(describe(s, &file, &ops, e));
-    *rate = file.array[0].rate;
-    *samples = array_rows(&file.array[0]);
-    array_file_free(&file);
-    return *samples ? 0 : error_set(e, FB_E_DATA, "decode", "there is no sound in it: it has 0 samples");
+    s->size = s->have = 0;
+    int rc = open_file(s, where, e);
+    if (rc == 0)
+        rc = read_until(s, FIRST_BYTES, e);
+    if (rc == 0 && (rc = describe(s, e)) == 0) {
+        *rate = s->file.array[0].rate;
+        *samples = array_rows(&s->file.array[0]);
+        array_file_free(&s->file);
+        rc = *samples ? 0 : error_set(e, FB_E_DATA, "decode", "there is no sound in it: it has 0 samples");
+    }
+    close_file(s);
+    return rc;
 }
+
+/* ---- what it is ---- */
 
 static uint32_t channels_of(const struct array_layout *l)
 {
@@ -127,19 +202,18 @@ uint64_t build_rows_of(const struct build_plan *p, uint64_t samples)
 /* ---- its samples ---- */
 
 /* Frames as stored; compressed sound is decoded first. */
-static const uint8_t *frames_of(struct build_sound *s, const struct array_ops *ops, const struct array_layout *l, uint64_t wanted,
-                                struct fb_error *e)
+static const uint8_t *frames_of(struct build_sound *s, const struct array_layout *l, uint64_t wanted, struct fb_error *e)
 {
     if (l->storage == ARRAY_CONTIGUOUS)
         return (const uint8_t *)s->bytes.data + l->offset;
-    struct array_source source = {.size = s->size, .read = read_memory, .ctx = s};
+    struct array_source source = {.size = s->size, .read = read_part, .ctx = s};
     uint64_t bytes = array_row_bytes(l);
-    if (!ops->read_rows || wanted > s->p->memory / 2 / (bytes ? bytes : 1)) {
-        error_set(e, FB_E_DATA, "decode", "%s", ops->read_rows ? "it is too long for this --memory" : l->why_opaque);
+    if (!s->ops->read_rows || wanted > s->p->memory / 2 / (bytes ? bytes : 1)) {
+        error_set(e, FB_E_DATA, "decode", "%s", s->ops->read_rows ? "it is too long for this --memory" : l->why_opaque);
         return NULL;
     }
     uint8_t *out = scratch_need(&s->wide, wanted * bytes + 64, e);
-    return out && ops->read_rows(&source, l, 0, wanted, out, e) == 0 ? out : NULL;
+    return out && s->ops->read_rows(&source, l, 0, wanted, out, e) == 0 ? out : NULL;
 }
 
 /* `frames` of them into one channel of `c->to`, then `after` of silence. */
@@ -200,14 +274,12 @@ static bool is_direct(const struct build_plan *p, const struct array_layout *l)
     return !p->mel && !p->is_segmented && p->dtype == FB_FLOAT32 && !is_float;
 }
 
-static int compute(struct build_sound *s, const struct array_ops *ops, const struct array_layout *l, uint64_t skip, uint64_t rows,
-                   uint8_t *out, struct fb_error *e)
+static int compute(struct build_sound *s, const struct array_layout *l, uint64_t skip, uint64_t rows, uint8_t *out, struct fb_error *e)
 {
     const struct build_plan *p = s->p;
-    uint64_t there = array_rows(l), used = p->is_segmented ? there : there < p->window ? there : p->window;
-    uint64_t after = used < p->window ? p->window - used : 0;
+    uint64_t used = frames_used(p, l), after = used < p->window ? p->window - used : 0;
     struct array_conversion wide, half;
-    const uint8_t *from = frames_of(s, ops, l, used, e);
+    const uint8_t *from = frames_of(s, l, used, e);
     if (!from)
         return e->code;
     FB_TRY(array_conversion_init(&wide, l->code, l->dtype, FB_FLOAT32, NULL, e));
@@ -226,10 +298,11 @@ static int compute(struct build_sound *s, const struct array_ops *ops, const str
     return 0;
 }
 
-static int64_t add_rows(struct build_sound *s, const struct array_ops *ops, const struct array_layout *l, uint32_t file, uint64_t skip,
-                        struct scratch *out, struct scratch *row, uint64_t before, struct fb_error *e)
+static int64_t add_rows(struct build_sound *s, uint32_t file, uint64_t skip, struct scratch *out, struct scratch *row, uint64_t before,
+                        struct fb_error *e)
 {
     const struct build_plan *p = s->p;
+    const struct array_layout *l = &s->file.array[0];
     FB_TRY(check_kind(p, l, e));
     uint64_t all = build_rows_of(p, array_rows(l)), rows = all > skip ? all - skip : 0, bytes = (before + rows) * p->row_bytes;
     if (rows > p->memory / 2 / p->row_bytes || before + rows > UINT32_MAX)
@@ -239,7 +312,7 @@ static int64_t add_rows(struct build_sound *s, const struct array_ops *ops, cons
     if (!info)
         return FB_E_NOMEM;
     data += before * p->row_bytes;
-    FB_TRY(compute(s, ops, l, skip, rows, data, e));
+    FB_TRY(compute(s, l, skip, rows, data, e));
     for (uint64_t i = 0; i < rows; i++)
         info[before + i] = (struct build_row){file, (uint32_t)(skip + i), checksum_of(data + i * p->row_bytes, p->row_bytes)};
     return (int64_t)rows;
@@ -248,11 +321,8 @@ static int64_t add_rows(struct build_sound *s, const struct array_ops *ops, cons
 int64_t build_sound_rows(struct build_sound *s, uint32_t file, uint64_t skip, struct scratch *out, struct scratch *row, uint64_t rows,
                          struct fb_error *e)
 {
-    struct array_file described;
-    const struct array_ops *ops;
-    FB_TRY(describe(s, &described, &ops, e));
-    int64_t rc = add_rows(s, ops, &described.array[0], file, skip, out, row, rows, e);
-    array_file_free(&described);
+    int64_t rc = add_rows(s, file, skip, out, row, rows, e);
+    array_file_free(&s->file);
     return rc;
 }
 
