@@ -300,10 +300,7 @@ static const struct io_ops cache_ops;
 static void free_cache(struct cache *c)
 {
     ram_close(&c->ram);
-    if (c->present) {
-        budget_give(c->budget, MEMORY_CACHE, c->source.count);
-        free((void *)c->present);
-    }
+    present_close(&c->present, c->budget);
     if (c->has_disk)
         dir_close(&c->dir);
     pthread_cond_destroy(&c->wake);
@@ -322,12 +319,9 @@ static int prepare(struct cache *c, const struct cache_options *o, struct fb_err
         return 0;
     c->has_disk = true;
     FB_TRY(dir_open(&c->dir, o->dir, o->source.name, o->disk_limit, e));
-    if (!o->source.is_known || !o->source.unit_at || o->source.count == 0 || !budget_take(c->budget, MEMORY_CACHE, o->source.count))
+    if (!o->source.is_known || !o->source.unit_at || !present_open(&c->present, c->budget, o->source.count))
         return 0;
-    c->present = calloc(o->source.count, 1);
-    if (!c->present)
-        budget_give(c->budget, MEMORY_CACHE, o->source.count);
-    return c->present ? fill_start(c, e) : 0;
+    return fill_start(c, e);
 }
 
 int cache_open(struct io **out, const struct cache_options *o, struct fb_error *e)

@@ -28,8 +28,8 @@ static const uint64_t look_again_ns = 30000000000;
 struct clearing {
     struct cache *c;
     uint64_t freed, wanted;
-    const uint64_t *mine; /* sorted hashes that stay; NULL: none does */
-    uint64_t mine_count;
+    struct stock_list *there; /* entries of this data set, */
+    struct present mine;      /* and which of them stay */
 };
 
 static void note_evicted(struct clearing *g, uint64_t bytes)
@@ -132,40 +132,44 @@ static void clear_others(struct clearing *g)
 
 /* ---- this data set, but not this run ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
+/* What came after the list was made is somebody's who is at work, and stays. */
 static bool clear_stranger(void *ctx, int place_fd, const char *name, uint64_t hash, bool is_part)
 {
     struct clearing *g = ctx;
-    if (!is_part && !bsearch(&hash, g->mine, g->mine_count, sizeof(hash), by_value))
+    uint64_t i = is_part ? g->there->count : stock_list_find(g->there, hash);
+    if (i < g->there->count && !present_has(&g->mine, i))
         note_evicted(g, dir_remove(&g->c->dir, place_fd, name));
     return g->freed < g->wanted;
 }
 
-static void clear_strangers(struct clearing *g)
+/* Under the flock. Which entries are of units of this run; false: not all units are known. */
+static bool find_mine(struct clearing *g)
 {
     struct cache *c = g->c;
     struct cache_unit u;
-    if (!c->source.unit_at || !c->source.count || flock(c->dir.used_fd, LOCK_EX | LOCK_NB) < 0)
+    for (uint64_t i = 0; i < c->source.count; i++) {
+        if (!c->source.unit_at(c->source.ctx, i, &u))
+            return false;
+        present_put(&g->mine, stock_list_find(g->there, cache_hash(c, &u)));
+    }
+    return true;
+}
+
+/* Memory goes by what is there, not by the data set; time by both, so very large ones are left alone. */
+static void clear_strangers(struct clearing *g)
+{
+    struct cache *c = g->c;
+    struct stock_list there;
+    if (!c->source.unit_at || !c->source.count || c->source.count > CACHE_LOOK_MOST || flock(c->dir.used_fd, LOCK_EX | LOCK_NB) < 0)
         return;
-    uint64_t *mine = malloc(c->source.count * sizeof(*mine));
-    bool is_known = mine != NULL;
-    for (uint64_t i = 0; is_known && i < c->source.count; i++) {
-        is_known = c->source.unit_at(c->source.ctx, i, &u);
-        if (is_known)
-            mine[i] = cache_hash(c, &u);
+    stock_list_make(&there, c);
+    g->there = &there;
+    if (present_open(&g->mine, c->budget, there.count)) {
+        if (find_mine(g))
+            dir_walk(c->dir.place_fd, clear_stranger, g);
+        present_close(&g->mine, c->budget);
     }
-    if (is_known) {
-        qsort(mine, c->source.count, sizeof(*mine), by_value);
-        g->mine = mine;
-        g->mine_count = c->source.count;
-        dir_walk(c->dir.place_fd, clear_stranger, g);
-    }
-    free(mine);
+    stock_list_free(&there);
     flock(c->dir.used_fd, LOCK_SH);
 }
 
@@ -197,7 +201,7 @@ static uint64_t next_from_far(struct cache *c, const struct cache_reader *r, uin
     while (c->far_step > step + 1 && c->far_step > r->position) {
         uint64_t at = --c->far_step;
         uint64_t i = at >= n ? s->any_at(s->ctx, r->epoch + 1, at - n) : s->any_at(s->ctx, r->epoch, at);
-        if (i >= n || !atomic_load_explicit(&c->present[i], memory_order_relaxed))
+        if (!present_has(&c->present, i))
             continue;
         if (at < n || s->position_of(s->ctx, r->epoch, i) < r->position)
             return i;
@@ -220,7 +224,7 @@ static void clear_own(struct clearing *g, const struct cache_reader *r, uint64_t
         }
         if (i == CACHE_NO_INDEX || !c->source.unit_at(c->source.ctx, i, &u))
             return;
-        atomic_store_explicit(&c->present[i], 0, memory_order_relaxed);
+        present_drop(&c->present, i);
         note_evicted(g, dir_remove(&c->dir, c->dir.place_fd, dir_entry_name(cache_hash(c, &u), name)));
     }
 }
@@ -242,7 +246,7 @@ static bool clear(struct cache *c, uint64_t bytes, const struct cache_reader *r,
             c->others_after_ns = now + look_again_ns;
         g.wanted = bytes;
     }
-    if (c->present && r && g.freed < bytes)
+    if (c->present.word && r && g.freed < bytes)
         clear_own(&g, r, step);
     return g.freed > 0;
 }

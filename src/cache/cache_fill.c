@@ -22,65 +22,6 @@ struct walk {
     uint64_t touched_ns;
 };
 
-/* ---- what is there already ---- */
-
-struct seen {
-    uint64_t *hash;
-    uint64_t count, capacity;
-};
-
-static bool note_entry(void *ctx, int place_fd, const char *name, uint64_t hash, bool is_part)
-{
-    struct seen *s = ctx;
-    (void)place_fd;
-    (void)name;
-    if (is_part)
-        return true;
-    if (s->count == s->capacity) {
-        uint64_t capacity = s->capacity ? 2 * s->capacity : 4096;
-        uint64_t *more = realloc(s->hash, capacity * sizeof(*more));
-        if (!more)
-            return false;
-        s->hash = more;
-        s->capacity = capacity;
-    }
-    s->hash[s->count++] = hash;
-    return true;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static bool is_closing(struct cache *c)
-{
-    pthread_mutex_lock(&c->lock);
-    bool closing = c->is_closing;
-    pthread_mutex_unlock(&c->lock);
-    return closing;
-}
-
-static void find_present(struct cache *c)
-{
-    struct seen s = {0};
-    struct cache_unit u;
-    dir_walk(c->dir.place_fd, note_entry, &s);
-    if (s.count)
-        qsort(s.hash, s.count, sizeof(*s.hash), by_value);
-    for (uint64_t i = 0; s.count && i < c->source.count; i++) {
-        if (i % 4096 == 0 && is_closing(c))
-            break;
-        if (!c->source.unit_at(c->source.ctx, i, &u))
-            continue;
-        uint64_t hash = cache_hash(c, &u);
-        if (bsearch(&hash, s.hash, s.count, sizeof(hash), by_value))
-            atomic_store_explicit(&c->present[i], 1, memory_order_relaxed);
-    }
-    free(s.hash);
-}
-
 /* ---- one unit ---- */
 
 enum fill_answer { FILL_NEXT, FILL_WAIT, FILL_FULL };
@@ -99,7 +40,7 @@ static bool is_there(struct cache *c, const struct flight *f)
     struct stat st;
     if (fstatat(c->dir.place_fd, dir_entry_name(f->hash, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
-    atomic_store_explicit(&c->present[f->unit.index], 1, memory_order_relaxed);
+    present_put(&c->present, f->unit.index);
     return true;
 }
 
@@ -132,7 +73,7 @@ static enum fill_answer claim_and_fetch(struct cache *c, struct flight *f)
 static enum fill_answer fill_one(struct cache *c, struct walk *w, uint64_t index)
 {
     struct flight f = {.need_epoch = w->epoch, .need_position = w->position, .claim = {-1}};
-    if (index >= c->source.count || atomic_load_explicit(&c->present[index], memory_order_relaxed))
+    if (index >= c->source.count || present_has(&c->present, index))
         return FILL_NEXT;
     if (!c->source.unit_at(c->source.ctx, index, &f.unit))
         return FILL_NEXT;
@@ -239,7 +180,7 @@ static void *fill_main(void *arg)
 {
     struct cache *c = arg;
     struct walk w = {.touched_ns = clock_now_ns()};
-    find_present(c);
+    present_find(c);
     while (wait_for_turn(c, &w)) {
         uint64_t index = c->source.at(c->source.ctx, &w.reader, w.epoch, w.position);
         enum fill_answer a = fill_one(c, &w, index);

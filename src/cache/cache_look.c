@@ -67,8 +67,7 @@ static void remove_entry(struct cache *c, const struct cache_unit *u, uint64_t h
 {
     char name[DIR_NAME_BYTES];
     dir_remove(&c->dir, c->dir.place_fd, dir_entry_name(hash, name));
-    if (c->present && u->index < c->source.count)
-        atomic_store_explicit(&c->present[u->index], 0, memory_order_relaxed);
+    present_drop(&c->present, u->index);
 }
 
 static bool answer_from_disk(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash,
@@ -80,6 +79,7 @@ static bool answer_from_disk(struct cache *c, struct io_request *r, const struct
     case ENTRY_HIT:
         cache_count(&c->disk_hits, 1);
         cache_count(&c->disk_hit_bytes, r->got);
+        present_put(&c->present, u->index);
         raise_to_ram(c, r, u, hash, id);
         return true;
     case ENTRY_OTHER:
@@ -94,8 +94,8 @@ static bool answer_from_disk(struct cache *c, struct io_request *r, const struct
         cache_turn_off(c, sys_errno, "read from", false);
         break;
     default:
-        if (may_block && c->present && u->index < c->source.count)
-            atomic_store_explicit(&c->present[u->index], 0, memory_order_relaxed);
+        if (may_block)
+            present_drop(&c->present, u->index);
     }
     return false;
 }

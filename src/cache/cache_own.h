@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "cache/cache.h"
+#include "cache/cache_present.h"
 
 enum {
     CACHE_THREADS_MOST = 32,
@@ -20,6 +21,7 @@ enum {
     CACHE_FILL_DEPTH = 32,           /* fetches ahead in flight, less what the reader has */
     CACHE_CHUNK = 64 << 10,          /* bytes under one checksum: a part of a unit is verified without the rest */
     CACHE_UNIT_MOST = 64 << 20,      /* larger units are not kept */
+    CACHE_LOOK_MOST = 1 << 26,       /* units that are all looked at: some ten seconds; larger data sets are learnt as they are met */
     CACHE_HEAD_MOST = 16 << 10,
     CACHE_STORE_QUEUE = 64 << 20,    /* bytes that may wait to be stored; beyond, they are not */
     CACHE_FLIGHT_SLOTS = 1024
@@ -114,7 +116,7 @@ struct cache {
     uint64_t far_step, far_epoch, far_position; /* under future_lock: the walk backwards from the furthest use */
     uint64_t others_after_ns;                   /* under future_lock: other data sets are not looked at again before */
     bool is_far_known;
-    _Atomic uint8_t *present;                   /* by index: believed to be on disk */
+    struct present present;                     /* by index: believed to be on disk; set up before threads start */
     pthread_t filler;
     bool has_filler, is_filler_over;
 

@@ -54,8 +54,7 @@ static int write_entry(struct cache *c, struct flight *f)
     if (why)
         return why;
     f->reserved = 0;
-    if (c->present && f->unit.index < c->source.count)
-        atomic_store_explicit(&c->present[f->unit.index], 1, memory_order_relaxed);
+    present_put(&c->present, f->unit.index);
     cache_count(&c->stored, 1);
     cache_count(&c->stored_bytes, f->blob->bytes);
     return 0;
