@@ -97,6 +97,8 @@ static const uint8_t *unfiltered_apart(struct group *g, const struct band *b, ui
 {
     uint64_t key = key_of(g, b, chunk);
     uint8_t *data = worker_memory(g->f, &g->w->pixels, unfilter_chunk_bytes(b->l), e);
+    if (!data)
+        error_at(e, b->o->key, (int64_t)b->l->chunk[chunk].offset);
     if (!data || g->held == key)
         return data;
     g->held = NO_KEY;

@@ -15,6 +15,7 @@ import fullbore as fb
 import h5py
 import numpy as np
 import pytest
+import soundfile
 from array_files import (ROWS, WIDTH, chunk_places, epoch_of, keys_of, make_bags, make_rows, numbers, open_arrays, overwrite, row_of_key, spoil_chunks,
                          write_h5)
 from trust import audit, audited
@@ -274,6 +275,26 @@ def test_a_zip_bomb(tmp_path: Path) -> None:
     refused(tmp_path / "a.npz", "budget", memory="32MiB", sample="file", batch_size=1)
 
 
+def test_chunks_that_inflate_to_more_than_the_budget(tmp_path: Path) -> None:
+    """A quarter of a megabyte on disk, 256 MB unfiltered."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=np.zeros((4096, 16384), "f4"), chunks=(4096, 16384), compression="gzip")
+    assert (tmp_path / "a.h5").stat().st_size < 1 << 20
+    refused(tmp_path / "a.h5", r"a\.h5.*budget", memory="32MiB", batch_size=1, threads=2)
+    refused(f"{tmp_path}/*.h5", "budget", memory="32MiB", batch_size=1, sample="file", collate=fb.Pad(), threads=2)
+    refused(f"{tmp_path}/*.h5", r"a\.h5.*budget", memory="32MiB", batch_size=1, sample="file", transforms=[fb.SampleInstances(2)], threads=2)
+
+
+def test_a_recording_that_claims_a_billion_frames(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.flac", np.zeros(5000), 8000, subtype="PCM_16")
+    data = bytearray((tmp_path / "a.flac").read_bytes())
+    packed = struct.unpack_from(">Q", data, 18)[0]
+    struct.pack_into(">Q", data, 18, (packed & ~((1 << 36) - 1)) | 10**9)
+    (tmp_path / "a.flac").write_bytes(data)
+    refused(tmp_path, "budget", batch_size=1, memory="32MiB", collate=fb.Pad())
+    refused(tmp_path, r"a\.flac.*(ends|frame)", batch_size=1, memory="32MiB", transforms=[fb.CropOrPad(6000)])
+
+
 def test_pickles_are_never_unpickled(tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> Any:
@@ -339,6 +360,17 @@ def test_a_bag_that_was_replaced_by_a_longer_one_is_refused(tmp_path: Path) -> N
                 running = iter(loader)
 
 
+def test_bags_that_vanish_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "slides"
+    make_bags(folder, 60)
+    gone = folder / "slide_55.h5"
+    with open_arrays(**bags(folder, batch_size=1)) as loader:
+        gone.unlink()
+        with pytest.raises(fb.SampleError, match=r"slide_55\.h5: it has vanished"):
+            for _ in loader:
+                pass
+
+
 @pytest.mark.parametrize("layout", ["contiguous", "gzip"])
 def test_a_file_cut_while_open_is_an_error_not_a_crash(tmp_path: Path, layout: str) -> None:
     path = make_rows(tmp_path / "a.h5", layout, rows=60_000)
@@ -373,6 +405,51 @@ HELPERS = {
     "lies": "import sys, struct; sys.stdout.buffer.write(struct.pack('<IiQ', 0x31354866, 0, 40) + b'x' * 40); import time; time.sleep(1)",
     "talks nonsense": "print('hello ' * 1000)",
 }
+
+# Hands every question to the real one, but for those about slide_05.
+TOUCHY = """#!{python}
+import os, select, signal, socket, subprocess
+here, (near, far) = socket.socket(fileno=0), socket.socketpair()
+subprocess.Popen(["{real}"], stdin=far)
+far.close()
+while True:
+    ready = select.select([here, near], [], [])[0]
+    for one, other in ((here, near), (near, here)):
+        data = one.recv(1 << 16) if one in ready else None
+        if data == b"":
+            os._exit(0)
+        if data and one is here and b"slide_05" in data:
+            {body}
+        if data:
+            other.sendall(data)
+"""
+
+
+@pytest.mark.parametrize(("body", "words"), [("os.kill(os.getpid(), signal.SIGSEGV)", "ended the HDF5 helper"),
+                                             ("signal.pause()", "took longer than the HDF5 helper is given"),
+                                             ("here.sendall(b'x' * 64)", "talk nonsense")])
+def test_a_file_that_upsets_the_helper_is_one_bad_bag(tmp_path: Path, run_python: Any, body: str, words: str) -> None:
+    make_bags(tmp_path / "slides", 9)
+    real = os.environ.get("FULLBORE_HDF5_HELPER") or next(Path(sys.prefix).rglob("fullbore-hdf5"))
+    helper = tmp_path / "helper"
+    helper.write_text(TOUCHY.format(python=sys.executable, real=real, body=body))
+    helper.chmod(0o755)
+    done = run_python(SKIP, f"{tmp_path}/slides/*.h5", env={"FULLBORE_HDF5_HELPER": str(helper), "FULLBORE_HDF5_TIMEOUT": "3"}, timeout=100)
+    assert done.returncode == 0, done.stderr
+    seen, named, cause = done.stdout.splitlines()
+    assert seen == "9" and named == "['slide_05.h5']" and words in cause, done.stdout
+
+
+SKIP = """
+import sys, fullbore as fb
+with fb.Loader(sys.argv[1], sample="file", fields=["features"], collate=fb.Pad(), on_error="skip", framework="numpy", batch_size=3) as loader:
+    keys = [key for batch in loader for key in batch.sample_keys]
+    bad = loader.stats()["bad_samples"]
+print(len(keys))
+print(sorted({entry["path"].rsplit("/", 1)[-1] for entry in bad}))
+print(bad[0]["cause"])
+assert "slide_05.h5" not in keys
+"""
 
 TRY = """
 import sys, fullbore as fb
