@@ -189,6 +189,29 @@ static void a_killed_process_leaves_a_cache_that_is_right(void **state)
     source_remove(&s);
 }
 
+/* A rank that dies, again and again, at any moment: the others read right bytes, are not warned, and wait for nobody. */
+static void a_reader_goes_on_while_another_one_is_killed_again_and_again(void **state)
+{
+    (void)state;
+    struct source s;
+    int kills = 0, status = 0;
+    struct rng rng = rng_stream(RNG_ORDER, (uint64_t)clock_now_ns(), 2, 0, 0);
+    source_make(&s, 40, FILE_BYTES);
+    struct child reader = {&s, {.disk_limit = 20 * 20480}, 1, 6000}, dies = {&s, {.disk_limit = 20 * 20480}, 2, 0};
+    pid_t pid = start(read_at_random, &reader);
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        pid_t other = start(run_for_ever, &dies);
+        usleep((useconds_t)rng_below(&rng, 30000));
+        kill(other, SIGKILL);
+        waitpid(other, NULL, 0);
+        kills++;
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_true(kills > 3);
+    source_remove(&s);
+}
+
 /* ---- requests that meet ---- */
 
 static void requests_for_one_unit_share_one_fetch(void **state)
@@ -334,6 +357,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_unit_that_another_process_fetches_is_waited_for),
         cmocka_unit_test(a_claim_dies_with_its_holder_and_never_holds_up_a_reader),
         cmocka_unit_test(a_killed_process_leaves_a_cache_that_is_right),
+        cmocka_unit_test(a_reader_goes_on_while_another_one_is_killed_again_and_again),
         cmocka_unit_test(requests_for_one_unit_share_one_fetch),
         cmocka_unit_test(those_who_wait_for_a_fetch_that_fails_are_told_themselves),
         cmocka_unit_test(closing_ends_what_is_under_way),
