@@ -1,6 +1,6 @@
 """S3 against what is possible: a real server on this machine (rclone), near and 30 ms away; a bare libcurl loop as the floor; other clients.
 
-    bench/s3.py [--build DIR] [--photos FOLDER] [--rounds N] [--peers] [--only near far large hedge feed] [--json]
+    bench/s3.py [--build DIR] [--photos FOLDER] [--rounds N] [--peers] [--only near far large hedge feed accelerator] [--json]
 
 Sides take turns within a round; figures are medians over the rounds; every side reports how many objects came, and a missing one stops the
 bench. Server, proxy and client share this machine's cores, so ratios are what counts. Nothing leaves the machine.
@@ -188,6 +188,26 @@ class Bench:
             self.note(f"{name}_samples_per_second", json.loads(done.stdout)["samples_per_second"])
         print(f"  {name}: decoded and cropped, samples/s: {self.median(f'{name}_samples_per_second'):.0f}", flush=True)
 
+    def accelerator(self, name: str, port: int) -> None:
+        """An emulated accelerator that takes 0.8 of what comes without one: epoch 0 with an empty disk cache, epoch 1 a new process on it."""
+        base = [str(self.build / "src/cli/fullbore"), "bench", "s3://bench/photos", "--transform", "rrc224", "--dtype", "uint8", "--batch-size", "64", "--json"]
+        for _ in range(self.options.rounds):
+            cache = self.folder / "disk"
+            shutil.rmtree(cache, ignore_errors=True)
+            answers: list[dict] = []
+            for epoch in (None, 0, 1):
+                step = ["--step-ms", f"{1e3 * 64 / (0.8 * answers[0]['samples_per_second']):.3f}", "--cache-dir", str(cache)] if answers else []
+                done = subprocess.run(base + step, capture_output=True, text=True, env=self.env(port))
+                if done.returncode:
+                    raise SystemExit(f"bench: {done.stderr[-1000:]}")
+                answers.append(json.loads(done.stdout))
+                if epoch is not None:
+                    self.note(f"{name}_utilization_epoch_{epoch}", answers[-1]["accelerator_utilization_ratio"])
+            self.note(f"{name}_attainable_samples_per_second", answers[0]["samples_per_second"])
+        print(f"  {name}: at 0.8 of {self.median(f'{name}_attainable_samples_per_second'):.0f} samples/s the accelerator is busy "
+              f"{self.median(f'{name}_utilization_epoch_0'):.3f} of epoch 0 (wanted >= 0.95), "
+              f"{self.median(f'{name}_utilization_epoch_1'):.3f} of epoch 1 from the disk cache (wanted >= 0.99)", flush=True)
+
     def peers(self, name: str, port: int) -> None:
         for peer in ("boto3", "s3torchconnector"):
             done = subprocess.run([sys.executable, str(ROOT / "bench/s3_peers.py"), peer, "photos", "8"], capture_output=True, text=True,
@@ -210,7 +230,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--hedge-objects", type=int, default=20_000)
     parser.add_argument("--peers", action="store_true", help="also boto3 and s3torchconnector in a DataLoader, if they are installed")
-    parser.add_argument("--only", nargs="+", default=["near", "far", "large", "hedge", "feed"])
+    parser.add_argument("--only", nargs="+", default=["near", "far", "large", "hedge", "feed", "accelerator"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if not options.photos.is_dir():
@@ -225,6 +245,8 @@ def main() -> int:
                     b.peers(name, port)
             if "feed" in options.only:
                 b.feed(f"feed_{name}", port)
+            if "accelerator" in options.only:
+                b.accelerator(f"accelerator_{name}", port)
         if "large" in options.only:
             b.large_objects("large_near", b.port, FLOOR_LARGE)
             b.large_objects("large_far", b.far_port, (16, 32))
