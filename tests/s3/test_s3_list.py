@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
 import random
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from s3_client import listing
+from made_listing import made_server
+from s3_client import COMMAND, environment, listing
 from s3_fixtures import env, server  # noqa: F401
 from server import Server
 
@@ -68,3 +78,60 @@ def test_a_listing_of_random_keys_is_complete(server: Server, env: dict[str, str
     want = fill(server, keys)
     server.page_size = 23
     assert {k: size for k, (size, _) in listing(env, "s3://bucket").items()} == want
+
+
+# ------------------------------------------------------------------------------------------------------------------ large
+
+@pytest.fixture
+def large(tmp_path: Path) -> Iterator[tuple[Server, dict[str, str]]]:
+    s = made_server(60_000, 300, delay=0.02)
+    yield s, environment(s, tmp_path)
+    s.stop()
+
+
+def test_a_large_listing_is_paged_kept_and_not_asked_for_again(large: tuple[Server, dict[str, str]], tmp_path: Path) -> None:
+    server, env = large
+    command = [COMMAND, "stage", "s3://bench/data", str(tmp_path / "x"), "--dry-run", "--json"]
+    first = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert first.returncode == 0, first.stderr
+    pages = len(server.log)
+    assert 60 <= pages <= 60 + 40  # a page has a thousand keys
+    again = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert json.loads(again.stdout)["parts"] == json.loads(first.stdout)["parts"]
+    assert json.loads(again.stdout)["files"] == 60_000
+    assert len(server.log) == pages, "the kept listing was not used"
+
+
+def test_a_large_listing_shows_how_far_it_is_on_a_terminal(large: tuple[Server, dict[str, str]], tmp_path: Path) -> None:
+    server, env = large
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([COMMAND, "stage", "s3://bench/data", str(tmp_path / "x"), "--dry-run"], env=env | {"TERM": "xterm"}, stdout=subprocess.DEVNULL,
+                               stderr=theirs)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            some = os.read(ours, 4096)
+        except OSError:
+            break
+        if not some:
+            break
+        said += some
+    os.close(ours)
+    assert process.wait(30) == 0
+    counts = [int(n.replace(b",", b"").replace(b" ", b"")) for n in re.findall(rb"scanning[^0-9]*([0-9][0-9, ]*)", said)]
+    assert len(counts) > 1 and counts == sorted(counts) and 0 < counts[-1] <= 60_000, said[-500:]
+
+
+def test_an_interrupt_ends_a_large_listing_at_once(large: tuple[Server, dict[str, str]], tmp_path: Path) -> None:
+    server, env = large
+    server.delay = 3.0  # type: ignore[attr-defined]
+    process = subprocess.Popen([COMMAND, "info", "s3://bench/data"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while not server.log:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    since = time.monotonic()
+    assert process.wait(30) == 130
+    assert time.monotonic() - since < 2.5
+    assert process.stderr
+    process.stderr.close()
