@@ -59,6 +59,7 @@ struct load {
     enum load_part part;         /* how much of them is read; see part.h */
     bool may_part;
     uint64_t part_first, part_last; /* of what is read now, in the sample */
+    bool has_begun;              /* something of it was read or decoded: what is still to be read goes before other loads */
     bool needs_aim;              /* its sample was bad: the planner aims it at a stand-in; of rows: the worker aims them */
     bool reads_itself;           /* the worker lists what is to be read: gather.h */
     struct waited *waited;       /* what it listed, when io has brought it */

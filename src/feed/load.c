@@ -41,7 +41,7 @@ static struct fb_error *new_error(void)
 
 void load_aim(struct feed *f, struct load *l, uint64_t sample)
 {
-    l->needs_aim = l->would_block = false;
+    l->needs_aim = l->would_block = l->has_begun = false;
     l->file = 0;
     part_give_up(l);
     l->selected = sample;
@@ -164,6 +164,7 @@ struct io_request load_request(const struct feed *f, struct load *l, uint8_t *bu
         .buffer = buffer + l->part_first,
         .capacity = capacity - l->part_first,
         .owner = l,
+        .goes_first = l->has_begun || l->attempt > 0,
         .expected_mtime_ns = l->where.mtime_ns,
         .must_match = !is_whole && !is_part, /* parts are compared by part_is_spoilt */
         .error = e,
@@ -328,12 +329,12 @@ int load_next_file(struct feed *f, struct load *l, struct fb_error *e)
     l->file++;
     l->size = l->where.length;
     l->would_block = false;
+    l->has_begun = true;
     part_give_up(l);
     l->may_part = f->learnt && l->size >= PART_FROM_BYTES;
     if (!l->buffer)
         return 0;
-    give_buffer_back(f, l);
-    planner_redo(f, l);
+    planner_redo(f, l); /* with its buffer, if that is large enough */
     return 1;
 }
 

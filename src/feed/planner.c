@@ -154,6 +154,7 @@ static void submit(struct feed *f, struct load *l, struct read_buffer *b)
     l->buffer = b;
     l->request = load_request(f, l, b->data, b->capacity, &b->error);
     l->request.done = read_done;
+    l->has_begun = true;
     load_step(l, LOAD_READING);
     f->io->ops->submit(f->io, &l->request, false);
 }

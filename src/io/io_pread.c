@@ -15,6 +15,7 @@
 #include "io/io_count.h"
 #include "io/io_list.h"
 #include "io/io_own.h"
+#include "io/io_queue.h"
 
 struct reader {
     pthread_t thread;
@@ -32,7 +33,7 @@ struct pread_io {
     pthread_mutex_t lock;
     pthread_cond_t wake;  /* idle readers: work or closing */
     pthread_cond_t quiet; /* close: a reader left or stopped delivering */
-    struct io_request *head, *tail;
+    struct io_queue queue;
     uint32_t queued, idle, woken; /* woken: signalled, not yet awake */
     uint32_t started, alive, busy, delivering;
     bool is_closing, is_abandoned;
@@ -50,23 +51,21 @@ static void free_handle(struct pread_io *p)
 /* Under the lock. */
 static struct io_request *take_request(struct pread_io *p)
 {
-    struct io_request *r = p->head;
-    p->head = r->next;
     p->queued--;
-    return r;
+    return io_queue_take(&p->queue);
 }
 
 /* Under the lock. False: closing. */
 static bool wait_for_work(struct pread_io *p)
 {
-    while (!p->head && !p->is_closing) {
+    while (!p->queue.head && !p->is_closing) {
         p->idle++;
         pthread_cond_wait(&p->wake, &p->lock);
         p->idle--;
         if (p->woken > 0)
             p->woken--;
     }
-    return p->head != NULL;
+    return p->queue.head != NULL;
 }
 
 /* Under the lock, which is released around the work. */
@@ -158,7 +157,6 @@ static void pread_submit(struct io *io, struct io_request *r, bool more)
         return;
     }
     io_count_begin(&p->count, r);
-    r->next = NULL;
     pthread_mutex_lock(&p->lock);
     if (p->is_closing || (p->alive == 0 && start_reader(p, NULL) < 0)) {
         bool is_closing = p->is_closing;
@@ -166,11 +164,7 @@ static void pread_submit(struct io *io, struct io_request *r, bool more)
         refuse(p, r, is_closing);
         return;
     }
-    if (p->head)
-        p->tail->next = r;
-    else
-        p->head = r;
-    p->tail = r;
+    io_queue_add(&p->queue, r);
     p->queued++;
     if (!more)
         call_readers(p);
@@ -240,8 +234,7 @@ static uint32_t pread_close(struct io *io, uint64_t timeout_ns)
     uint64_t deadline_ns = clock_now_ns() + timeout_ns;
     pthread_mutex_lock(&p->lock);
     p->is_closing = true;
-    struct io_request *queued = p->head;
-    p->head = NULL;
+    struct io_request *queued = io_queue_take_all(&p->queue);
     p->queued = 0;
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);

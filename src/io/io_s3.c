@@ -200,6 +200,7 @@ static void set_part(struct s3_read *d, struct s3_task *t, uint64_t at, uint64_t
                    .expected_mtime_ns = r->expected_mtime_ns,
                    .must_match = r->must_match && !d->is_whole},
         .to = r->buffer + at,
+        .goes_first = r->goes_first,
         .done = part_done,
         .owner = d,
         .error = r->error,

@@ -18,6 +18,7 @@
 #include "io/io_count.h"
 #include "io/io_list.h"
 #include "io/io_own.h"
+#include "io/io_queue.h"
 #include "io/uring_flight.h"
 
 struct uring_io {
@@ -36,7 +37,7 @@ struct uring_io {
     /* under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* started, ended, not delivering any more */
-    struct io_request *head, *tail;
+    struct io_queue queue;
     uint32_t active; /* taken from the list and not delivered */
     bool is_sleeping, is_delivering, is_closing, is_abandoned, has_started, has_ended;
     int start_rc;
@@ -104,10 +105,9 @@ static struct io_request *begin_turn(struct uring_io *u, bool *is_closing)
     uint32_t left = u->flights.free_count;
     pthread_mutex_lock(&u->lock);
     u->is_delivering = false;
-    for (; left > 0 && u->head; left--) {
-        *end = u->head;
-        end = &u->head->next;
-        u->head = u->head->next;
+    for (; left > 0 && u->queue.head; left--) {
+        *end = io_queue_take(&u->queue);
+        end = &(*end)->next;
         u->active++;
     }
     *end = NULL;
@@ -185,11 +185,7 @@ static bool hand_over(struct uring_io *u, struct io_request *r, bool more, bool 
     pthread_mutex_lock(&u->lock);
     bool is_open = !u->is_closing;
     if (is_open) {
-        if (u->head)
-            u->tail->next = r;
-        else
-            u->head = r;
-        u->tail = r;
+        io_queue_add(&u->queue, r);
         *must_wake = u->is_sleeping && !more;
         if (*must_wake)
             u->is_sleeping = false;
@@ -206,7 +202,6 @@ static void uring_submit(struct io *io, struct io_request *r, bool more)
         return;
     }
     io_count_begin(&u->count, r);
-    r->next = NULL;
     bool must_wake = false;
     if (!hand_over(u, r, more, &must_wake)) {
         io_fail_closed(r);
@@ -291,8 +286,7 @@ static struct io_request *begin_close(struct uring_io *u)
 {
     pthread_mutex_lock(&u->lock);
     u->is_closing = true;
-    struct io_request *queued = u->head;
-    u->head = NULL;
+    struct io_request *queued = io_queue_take_all(&u->queue);
     pthread_mutex_unlock(&u->lock);
     wake(u);
     return queued;

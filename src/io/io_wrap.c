@@ -60,11 +60,8 @@ static struct io_shadow *admit(struct io_wrap *w, struct io_request *outer)
 static struct io_shadow *admit_next(struct io_wrap *w)
 {
     struct io_shadow *s = NULL;
-    while (!s && w->head && w->free_count > 0) {
-        struct io_request *outer = w->head;
-        w->head = outer->next;
-        s = admit(w, outer);
-    }
+    while (!s && w->queue.head && w->free_count > 0)
+        s = admit(w, io_queue_take(&w->queue));
     return s;
 }
 
@@ -132,16 +129,6 @@ static void *timer_main(void *arg)
 
 /* ---- the hooks ---- */
 
-static void append(struct io_wrap *w, struct io_request *r)
-{
-    r->next = NULL;
-    if (w->head)
-        w->tail->next = r;
-    else
-        w->head = r;
-    w->tail = r;
-}
-
 void io_wrap_submit(struct io *io, struct io_request *r, bool more)
 {
     (void)more;
@@ -155,7 +142,7 @@ void io_wrap_submit(struct io *io, struct io_request *r, bool more)
     bool is_closing = w->is_closing;
     struct io_shadow *s = NULL;
     if (!is_closing) {
-        append(w, r);
+        io_queue_add(&w->queue, r);
         s = admit_next(w);
     }
     pthread_mutex_unlock(&w->lock);
@@ -228,8 +215,7 @@ int io_wrap_open(struct io **out, const struct io_wrap *init, const char *over, 
 static uint32_t drain(struct io_wrap *w, struct io_request **list)
 {
     uint32_t stuck = 0;
-    *list = w->head;
-    w->head = NULL;
+    *list = io_queue_take_all(&w->queue);
     for (uint32_t i = 0; i < w->waiting_count; i++) {
         struct io_shadow *s = w->waiting[i];
         stuck += s->is_stuck;

@@ -13,6 +13,7 @@
 
 #include "io/io_count.h"
 #include "io/io_list.h"
+#include "io/io_queue.h"
 
 #define IO_NEVER UINT64_MAX
 
@@ -42,7 +43,7 @@ struct io_wrap {
     bool has_timer;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct io_request *head, *tail; /* waiting for a shadow */
+    struct io_queue queue; /* waiting for a shadow */
     struct io_shadow *shadows;
     uint32_t *free_list;
     uint32_t free_count;

@@ -44,6 +44,7 @@ struct s3_task {
     uint8_t *to;                 /* wanted.room bytes; NULL: into `body` */
     struct text *body;
     int attempts_most;           /* 0: the loop's */
+    bool goes_first;             /* before tasks that do not, while it waits for its turn */
     void (*done)(struct s3_task *t); /* must not block */
     void *owner;
 

@@ -186,9 +186,13 @@ static bool launch(struct s3_loop *l, struct s3_task *t, bool is_hedge)
 
 static void push_pending(struct s3_loop *l, struct s3_task *t)
 {
-    t->next = NULL;
-    *(l->pending ? &l->pending_last->next : &l->pending) = t;
-    l->pending_last = t;
+    struct s3_task **at = l->pending && !t->goes_first ? &l->pending_last->next : &l->pending;
+    while (*at && (*at)->goes_first)
+        at = &(*at)->next;
+    t->next = *at;
+    *at = t;
+    if (!t->next)
+        l->pending_last = t;
 }
 
 static void push_waiting(struct s3_loop *l, struct s3_task *t)

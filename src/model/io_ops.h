@@ -40,6 +40,7 @@ struct io_request {
     size_t capacity;
     void (*done)(struct io_request *r); /* MUST NOT block; may resubmit r */
     void *owner;            /* the caller's */
+    bool goes_first;        /* of what waits for its turn, before everything that does not: the rest of a load that has begun */
     int64_t expected_mtime_ns; /* 0: not known; else what the catalog says. For stores, see store_ops.h */
     bool must_match;        /* a range of another version is refused (FB_E_DATA) where versions can be told for certain: stores. Files leave
                              * the comparison to the caller */
