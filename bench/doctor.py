@@ -4,8 +4,8 @@
 
 The same photographs as JPEG, PNG, WebP, in a pack, decoded, and in a bucket (rclone, 30 ms away); recordings as WAV and FLAC; rows of HDF5
 files, as they are and in compressed chunks, rows of a .npy. In each round the doctor looks first, at files nothing is known of; then the
-bench feeds them: an epoch from storage with nothing known, then the later ones of several from memory. Medians over the rounds. Nothing but a
-bucket's objects lies in no memory: there both are what it gives. --least: exit code 5 if a prediction is off by more than 15 %.
+bench feeds them: an epoch from storage with nothing known, then several from memory. Medians over the rounds. A bucket's objects never
+lie in memory: there both are what it gives. --least: exit code 5 if a prediction is off by more than 15 %.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Maker:
         return Source(str(self.folder / kind), ["--batch-size", "64", *CROP])
 
     def packed(self, name: str, *more: str) -> Source:
-        done = subprocess.run([self.command, "pack", str(self.photos), "-o", str(self.folder / name), *more], capture_output=True, text=True)
+        command = [self.command, "pack", str(self.photos), "-o", str(self.folder / name), *more]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"bench: {done.stderr}")
         return Source(str(self.folder / name), ["--batch-size", "64", *CROP], 30 if more else 4)
