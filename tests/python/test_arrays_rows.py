@@ -336,6 +336,20 @@ def test_rows_are_normalised_on_the_way(tmp_path: Path) -> None:
     np.testing.assert_allclose(got, ((values.astype(np.uint8) - np.float32(100)) / np.float32(50)).astype(np.float16), rtol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("layout", ["contiguous", "gzip"])
+def test_rows_of_the_file_and_of_ones_own_come_together_cast_and_normalised(tmp_path: Path, layout: str, dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    path, own = make_rows(tmp_path / "a.h5", layout), np.random.default_rng(5).random(ROWS)
+    exact = torch.from_numpy((numbers() - np.float32(3)) * (np.float32(1) / np.float32(20))).to(getattr(torch, dtype))
+    with open_arrays(path, fields=("features", "labels", "weight"), labels={"weight": own}, dtype=dtype, framework="torch", shuffle=True,
+                     transforms=[fb.Normalize([3.0], [20.0])]) as loader:
+        for features, labels, weight in loader:
+            assert features.dtype == exact.dtype and labels.dtype == torch.int64 and weight.dtype == torch.float64
+            torch.testing.assert_close(features, exact[labels], rtol=2**-7 if dtype == "bfloat16" else 2**-10, atol=0)
+            assert torch.equal(weight, torch.from_numpy(own)[labels])
+
+
 def test_numbers_to_normalise_by_must_fit_the_rows(tmp_path: Path) -> None:
     path = make_rows(tmp_path / "a.h5")
     with pytest.raises(fb.errors.UsageError, match="5 numbers.*96"):
