@@ -155,7 +155,8 @@ def one_round(command: str, source: Source, folder: Path) -> dict[str, tuple[flo
     measured = warm["last_epoch_samples_per_second"] if warm["chunks_unfiltered"] else warm["samples_per_second"]
     found = {"warm": (first["later_samples_per_second"], measured)}
     if first["first_epoch_samples_per_second"]:
-        found["cold"] = (first["first_epoch_samples_per_second"], cold["samples_per_second"])
+        whole = cold["samples"] / (cold["time_to_first_batch_seconds"] + cold["wall_seconds"])  # its first batch unfilters for all others
+        found["cold"] = (first["first_epoch_samples_per_second"], whole if cold["chunks_unfiltered"] else cold["samples_per_second"])
     return found
 
 

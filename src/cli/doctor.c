@@ -32,7 +32,8 @@ static const struct option options[] = {
 
 static void put(struct text *t, const char *name, double value)
 {
-    text_printf(t, isfinite(value) ? ",\"%s\":%.6g" : ",\"%s\":null", name, value);
+    bool is_whole = fabs(value) < 1e15 && value == floor(value); /* bytes are counts */
+    text_printf(t, !isfinite(value) ? ",\"%s\":null" : is_whole ? ",\"%s\":%.0f" : ",\"%s\":%.6g", name, value);
 }
 
 static void put_text(struct text *t, const char *name, const char *value)

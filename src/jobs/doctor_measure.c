@@ -142,6 +142,13 @@ static int feed(const struct doctor_request *q, const struct doctor_result *r, c
 
 /* ---- from storage, from memory ---- */
 
+/* A first batch of rows from everywhere unfilters much of the file for all the others: it counts. */
+static double first_rate(const struct bench_result *b)
+{
+    double whole = (double)b->samples / (b->time_to_first_batch_seconds + b->wall_seconds);
+    return b->chunks_unfiltered ? whole : b->samples_per_second;
+}
+
 static int measure_cold(const struct doctor_request *q, struct doctor_result *r, struct part *p, struct fb_error *e)
 {
     struct bench_result b;
@@ -152,7 +159,7 @@ static int measure_cold(const struct doctor_request *q, struct doctor_result *r,
     r->read_s = doctor_stage(&b, "read");
     r->evicted_share = can_evict ? b.evicted_share : (double)NAN;
     if (can_evict && b.evicted_share > 0.5)
-        r->cold_rate = b.samples_per_second;
+        r->cold_rate = first_rate(&b);
     p->is_stopped = b.samples < p->samples;
     if (p->is_stopped && !p->rows)
         p->fraction *= (double)b.samples / (double)p->samples, p->samples = b.samples;
@@ -198,7 +205,7 @@ static int try_window(const struct doctor_request *q, struct doctor_result *r, c
     struct bench_result b;
     mixed.options.shuffle = 2;
     FB_TRY(feed(&mixed, r, p, true, cold_seconds, 1, &b, e));
-    r->window.first_rate = b.evicted_share > 0.5 ? b.samples_per_second : (double)NAN;
+    r->window.first_rate = b.evicted_share > 0.5 ? first_rate(&b) : (double)NAN;
     bench_free(&b);
     FB_TRY(feed(&mixed, r, p, false, warm_seconds, MANY_EPOCHS, &b, e));
     r->window.later_rate = isfinite(b.last_epoch_rate) ? b.last_epoch_rate : b.samples_per_second;
