@@ -3,8 +3,8 @@
  *     scale [SAMPLES [RANKS [BATCH_PER_RANK]]]
  *
  * For one rank after the other: restore a state, find the first batch's positions and samples, and count memory; then a stretch of an epoch
- * of one rank. That the ranks share the first global batches without overlap is checked, not assumed. Prints JSON. Nothing here opens a
- * data set: the catalog, the cache and the network have their arithmetic in docs/scale.md.
+ * of one rank. That the ranks share the first global batches without overlap is checked, not assumed. Then the disk caches of all ranks
+ * (scale_cache.c). Prints JSON. Nothing here opens a data set: the catalog and the network have their arithmetic in docs/scale.md.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 #include "order/order.h"
 #include "order/ranks.h"
 #include "order/state.h"
+#include "scale.h"
 
 enum { BATCHES = 4 /* checked for overlap */, STRETCH = 2000000 };
 
@@ -115,7 +116,9 @@ int main(int argc, char **argv)
     printf("\"restore_mean_us\":%.3f,\"restore_worst_us\":%.3f,\"first_%d_batches_us\":%.3f,", (double)c.restore_ns / (double)world / 1e3,
            (double)c.worst_restore_ns / 1e3, BATCHES, (double)c.first_batch_ns / (double)world / 1e3);
     printf("\"samples_checked\":%" PRIu64 ",\"samples_doubled\":%" PRIu64 ",", c.checked, c.doubled);
-    printf("\"order_ns_per_sample\":%.1f,\"order_s_per_epoch_and_rank\":%.3f,\"process_peak_bytes\":%ld}\n", ns,
+    printf("\"order_ns_per_sample\":%.1f,\"order_s_per_epoch_and_rank\":%.3f,\"process_peak_bytes\":%ld,\"cache\":", ns,
            ns * (double)n / (double)world / 1e9, usage.ru_maxrss * 1024);
-    return c.doubled ? 1 : 0;
+    bool are_caches_right = scale_caches(l, s.seed);
+    printf("}\n");
+    return c.doubled || !are_caches_right ? 1 : 0;
 }

@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "cache/cache_own.h"
 
-enum { PLACES_MOST = 1024, TRIES = 4, WALKS = 16, WALKS_IN_NEED = 64 }; /* walks per epoch */
+enum { PLACES_MOST = 1024, TRIES = 4, WALKS = 16, WALKS_IN_NEED = 64 /* walks per epoch */, STEPS_MOST = 1 << 20 /* 50 ms */ };
 static const uint64_t look_again_ns = 30000000000;
 
 struct clearing {
@@ -192,13 +192,13 @@ static void start_walk(struct cache *c, const struct cache_reader *r)
     c->is_far_known = true;
 }
 
-/* The walk's next candidate: the index of an entry that is there and was not passed yet; CACHE_NO_INDEX: none is needed later than `step`.
- * */
+/* The walk's next candidate: the index of an entry that is there and was not passed yet; CACHE_NO_INDEX: none is needed later than `step`,
+ * or none was met for long: a folder that holds a thousandth of the data has one in a thousand steps. The next call goes on from there. */
 static uint64_t next_from_far(struct cache *c, const struct cache_reader *r, uint64_t step)
 {
     const struct cache_source *s = &c->source;
     uint64_t n = s->count;
-    while (c->far_step > step + 1 && c->far_step > r->position) {
+    for (int left = STEPS_MOST; left > 0 && c->far_step > step + 1 && c->far_step > r->position; left--) {
         uint64_t at = --c->far_step;
         uint64_t i = at >= n ? s->any_at(s->ctx, r->epoch + 1, at - n) : s->any_at(s->ctx, r->epoch, at);
         if (!present_has(&c->present, i))
