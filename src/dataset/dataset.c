@@ -135,3 +135,13 @@ void dataset_close(struct dataset *d)
     free(d->io);
     *d = (struct dataset){.root_fd = -1};
 }
+
+int dataset_refuse_files(const struct dataset *d, const char *who, struct fb_error *e)
+{
+    if (catalog_file_count(d->catalog) == 0)
+        return 0;
+    error_set(e, FB_E_UNSUPPORTED, "dataset", "its samples have several files each (there is a column '%s'), which %s cannot take along",
+              catalog_file_name(d->catalog, 0), who);
+    error_remedy(e, "train from the manifest itself, or leave that column out of it");
+    return FB_E_UNSUPPORTED;
+}

@@ -1,7 +1,7 @@
 /* From a location to a catalog.
  *
  * The catalog's notes (catalog_note): "kind" as below; "source", its canonical name; "left out", what a scan met and did not take
- * ("104052 .mat, 3 .txt"; absent if nothing was); "manifest", the manifest's own size and time.
+ * ("104052 .mat, 3 .txt"; absent if nothing was); "manifest", the manifest's own size and time; "path column", what its column of paths is called.
  */
 #ifndef FB_DATASET_DATASET_H
 #define FB_DATASET_DATASET_H
@@ -41,5 +41,8 @@ struct dataset {
 /* Finds the back-end, uses the kept catalog if nothing changed, else scans and keeps a new one. */
 int dataset_open(struct dataset *d, const struct dataset_request *r, struct fb_error *e);
 void dataset_close(struct dataset *d);
+
+/* FB_E_UNSUPPORTED if samples have further files, which `who` ("pack") does not take along. */
+int dataset_refuse_files(const struct dataset *d, const char *who, struct fb_error *e);
 
 #endif

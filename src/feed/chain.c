@@ -50,13 +50,14 @@ static int read_map(struct chain *c, const char *text, size_t n, struct fb_error
     return rc;
 }
 
-static int open_part(struct chain *c, const char *text, size_t n, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
+static int open_part(struct chain *c, const char *text, size_t n, enum fb_dtype dtype, enum fb_layout layout, bool exif, bool is_last,
+                     struct fb_error *e)
 {
     char *copy = strndup(text, n);
     if (!copy)
         return error_set(e, FB_E_NOMEM, "transform", "no memory for the transforms");
     struct pipeline **part = &c->part[c->map_count];
-    int rc = c->is_mask ? pipeline_open_mask(part, copy, exif, e) : pipeline_open(part, copy, dtype, layout, exif, e);
+    int rc = c->is_mask ? pipeline_open_mask(part, copy, exif, is_last, e) : pipeline_open(part, copy, dtype, layout, exif, e);
     free(copy);
     return rc;
 }
@@ -64,7 +65,7 @@ static int open_part(struct chain *c, const char *text, size_t n, enum fb_dtype 
 /* A part with a map behind it: plain pixels, so nothing in it may say how the result is written. */
 static int open_inner_part(struct chain *c, const char *text, size_t n, bool exif, struct fb_error *e)
 {
-    FB_TRY(open_part(c, text, n, 0, FB_NHWC, exif, e));
+    FB_TRY(open_part(c, text, n, 0, FB_NHWC, exif, false, e));
     if (pipeline_dtype(c->part[c->map_count]) == FB_UINT8)
         return 0;
     error_set(e, FB_E_USAGE, "transform", "normalize and digest must be the last transform, but map follows");
@@ -96,7 +97,7 @@ static int open_parts(struct chain *c, const char *spec, enum fb_dtype dtype, en
             break;
         step += n + 1;
     }
-    FB_TRY(open_part(c, part, strlen(part), dtype, layout, exif && c->map_count == 0, e));
+    FB_TRY(open_part(c, part, strlen(part), dtype, layout, exif && c->map_count == 0, true, e));
     number_streams(c);
     return 0;
 }

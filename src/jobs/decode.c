@@ -203,6 +203,7 @@ static int prepare(struct decoding *d, struct fb_error *e)
                                 .ctx = o->ctx, .log = {o->log, o->ctx}, .stores = io_stores};
     FB_TRY(pack_files_open(&d->files, d->q->output, ".npy", false, e));
     FB_TRY(dataset_open(&d->dataset, &r, e));
+    FB_TRY(dataset_refuse_files(&d->dataset, "pack --decode", e));
     if (d->dataset.family != FAMILY_IMAGE)
         return error_set(e, FB_E_USAGE, "pack", "--decode is for pictures");
     d->out->fingerprint = catalog_fingerprint(d->dataset.catalog);

@@ -68,6 +68,7 @@ static int prepare(struct packing *p, struct fb_error *e)
     FB_TRY(check_request(p->q, e));
     FB_TRY(pack_files_open(&p->files, p->q->output, ".tar", p->q->shard_bytes != 0, e));
     FB_TRY(dataset_open(&p->dataset, &r, e));
+    FB_TRY(dataset_refuse_files(&p->dataset, "pack", e));
     p->out->fingerprint = catalog_fingerprint(p->dataset.catalog);
     FB_TRY(sum_bytes(p, e));
     FB_TRY(pack_names_open(&p->names, p->dataset.catalog, e));

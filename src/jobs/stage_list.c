@@ -67,6 +67,7 @@ static int open_samples(struct stage_list *l, const char *source, const struct s
                                 .ctx = q->ctx, .log = {q->log, q->ctx}, .stores = io_stores};
     s->root_fd = -1;
     FB_TRY(dataset_open(&s->dataset, &r, e));
+    FB_TRY(dataset_refuse_files(&s->dataset, "stage", e));
     return open_io(s, q, e);
 }
 

@@ -90,16 +90,13 @@ static int set_up(struct pipeline *p, const char *spec, enum fb_dtype dtype, str
     return collect_labels(p, e);
 }
 
-static int open_kind(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, bool is_mask,
-                     struct fb_error *e)
+static int open_kind(struct pipeline **out, struct pipeline kind, const char *spec, enum fb_dtype dtype, struct fb_error *e)
 {
     *out = NULL;
-    struct pipeline *p = calloc(1, sizeof(*p));
+    struct pipeline *p = malloc(sizeof(*p));
     if (!p)
         return error_set(e, FB_E_NOMEM, "transform", "no memory for the transforms");
-    p->layout = layout;
-    p->exif = exif;
-    p->is_mask = is_mask;
+    *p = kind;
     int rc = set_up(p, spec, dtype, e);
     if (rc < 0)
         pipeline_close(p);
@@ -110,12 +107,13 @@ static int open_kind(struct pipeline **out, const char *spec, enum fb_dtype dtyp
 
 int pipeline_open(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
 {
-    return open_kind(out, spec, dtype, layout, exif, false, e);
+    return open_kind(out, (struct pipeline){.layout = layout, .exif = exif}, spec, dtype, e);
 }
 
-int pipeline_open_mask(struct pipeline **out, const char *spec, bool exif, struct fb_error *e)
+int pipeline_open_mask(struct pipeline **out, const char *spec, bool exif, bool is_last, struct fb_error *e)
 {
-    return open_kind(out, spec, FB_UINT8, FB_NCHW, exif, true, e);
+    struct pipeline kind = {.layout = is_last ? FB_NCHW : FB_NHWC, .exif = exif, .is_mask = true, .gives_numbers = is_last};
+    return open_kind(out, kind, spec, FB_UINT8, e);
 }
 
 void pipeline_close(struct pipeline *p)

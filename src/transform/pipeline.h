@@ -20,8 +20,9 @@ struct pipeline; /* immutable after open; shared by threads */
 int pipeline_open(struct pipeline **out, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e);
 /* The same transforms for a mask that belongs to the image: one 8-bit number per pixel, uint8 height x width in its place. From the same
  * stream of randomness it draws the same geometry; it never blends (resizing is nearest), and colours and normalize leave it alone. The
- * decoded region has the number in all three channels: pixels that differ are FB_E_DATA, since a mask has no colours. */
-int pipeline_open_mask(struct pipeline **out, const char *spec, bool exif, struct fb_error *e);
+ * decoded region has the number in all three channels: pixels that differ are FB_E_DATA, since a mask has no colours. is_last
+ * false: others follow, the result has three channels, too (uint8, NHWC). */
+int pipeline_open_mask(struct pipeline **out, const char *spec, bool exif, bool is_last, struct fb_error *e);
 void pipeline_close(struct pipeline *p);
 
 enum fb_dtype pipeline_dtype(const struct pipeline *p);

@@ -17,6 +17,7 @@ struct pipeline {
     int step_count;
     struct step step[PIPELINE_MAX_STEPS]; /* without the last one that only says how to write */
     bool is_normalized, is_digest, is_mask;
+    bool gives_numbers; /* a mask's last */
     enum fb_dtype dtype;
     enum fb_layout layout;
     bool exif;

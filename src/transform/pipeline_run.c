@@ -19,7 +19,7 @@ struct run {
 
 static bool is_uint8_pixels(const struct pipeline *p)
 {
-    return p->dtype == FB_UINT8 && p->layout != FB_NCHW && !p->is_mask;
+    return p->dtype == FB_UINT8 && p->layout != FB_NCHW;
 }
 
 /* The last image made may be made in the place itself, when it is the result but for steps that work in place. */
@@ -94,7 +94,7 @@ static int finish(const struct run *r, struct fb_error *e)
 {
     if (r->p->is_digest)
         return digest_image(&r->image, r->out->data, e);
-    if (r->p->is_mask)
+    if (r->p->gives_numbers)
         return store_mask(&r->image, r->out, r->hflip, r->vflip, e);
     if (r->image.data != r->out->data)
         store_image(&r->image, r->out, r->hflip, r->vflip, &r->p->levels);
