@@ -8,17 +8,20 @@
 #include "cli/cli.h"
 #include "jobs/decode.h"
 #include "jobs/pack.h"
+#include "jobs/pack_rechunk.h"
 
 struct pack_options {
     const char *output;
     uint64_t shard_size;
-    int64_t threads, resize_shorter, jpeg_quality;
+    int64_t threads, resize_shorter, jpeg_quality, rechunk;
     const char *decode, *dtype;
-    int fit;
-    bool skip_bad, resume, json;
+    int fit, compress;
+    bool skip_bad, resume, json, allow_external;
 };
 
 static const char *const fit_names[] = {"crop", "pad", "stretch", NULL};
+
+static const char *const compress_names[] = {"keep", "none", "gzip", NULL}; /* as enum hdf5_rechunk_filters */
 
 static const struct option options[] = {
     {"output", OPTION_STRING, offsetof(struct pack_options, output), .metavar = "OUT.tar", .help = "the pack; -o for short"},
@@ -37,6 +40,12 @@ static const struct option options[] = {
     {"fit", OPTION_CHOICE, offsetof(struct pack_options, fit), .choices = fit_names, .metavar = "F",
      .help = "of --decode: crop the middle (default), pad with black, or stretch"},
     {"dtype", OPTION_STRING, offsetof(struct pack_options, dtype), .metavar = "T", .help = "of --decode: uint8, the only one"},
+    {"rechunk", OPTION_INT, offsetof(struct pack_options, rechunk), 1, INT64_C(1) << 40, .metavar = "ROWS",
+     .help = "rewrite an HDF5 file with so many rows in a chunk; everything else in it is kept"},
+    {"compress", OPTION_CHOICE, offsetof(struct pack_options, compress), .choices = compress_names, .metavar = "C",
+     .help = "of --rechunk: keep the filters (default), none, or gzip"},
+    {"allow-external", OPTION_FLAG, offsetof(struct pack_options, allow_external),
+     .help = "of --rechunk: data in other files may be read, links to them are kept"},
     {"resume", OPTION_FLAG, offsetof(struct pack_options, resume), .help = "go on with what an interrupted run has written"},
     {"json", OPTION_FLAG, offsetof(struct pack_options, json), .help = "one JSON object on stdout"},
     {0},
@@ -45,7 +54,7 @@ static const struct option options[] = {
 /* ---- progress: a line that moves on a terminal, else one line per tenth ---- */
 
 struct shown {
-    bool is_terminal;
+    bool is_terminal, is_bytes; /* bytes are all there is to count */
     int tenths;
     double told_at;
 };
@@ -61,15 +70,16 @@ static void say_rest(double seconds, char *out, size_t out_size)
         snprintf(out, out_size, "%u s", s);
 }
 
-static void show(const struct pack_progress *p, const char *before, const char *after)
+static void show(const struct shown *s, const struct pack_progress *p, const char *before, const char *after)
 {
-    char done[32], rate[32], rest[32];
+    char done[32], rate[32], rest[32], count[64] = "";
     double speed = p->seconds > 0 ? (double)p->bytes / p->seconds : 0;
     uint64_t left = p->bytes_total > p->bytes ? p->bytes_total - p->bytes : 0;
     say_rest(speed > 0 ? (double)left / speed : 0, rest, sizeof(rest));
-    fprintf(stderr, "%spacking: %llu of %llu samples, %s, %s/s, %s left%s", before, (unsigned long long)p->samples,
-            (unsigned long long)p->samples_total, text_size(p->bytes, done, sizeof(done)), text_size((uint64_t)speed, rate, sizeof(rate)),
-            rest, after);
+    if (!s->is_bytes)
+        snprintf(count, sizeof(count), "%llu of %llu samples, ", (unsigned long long)p->samples, (unsigned long long)p->samples_total);
+    fprintf(stderr, "%spacking: %s%s, %s/s, %s left%s", before, count, text_size(p->bytes, done, sizeof(done)),
+            text_size((uint64_t)speed, rate, sizeof(rate)), rest, after);
 }
 
 static void progress(void *ctx, const struct pack_progress *p)
@@ -78,10 +88,10 @@ static void progress(void *ctx, const struct pack_progress *p)
     int tenths = p->samples_total ? (int)(10 * p->samples / p->samples_total) : 0;
     if (s->is_terminal && (p->seconds - s->told_at > 0.1 || p->samples == p->samples_total)) {
         s->told_at = p->seconds;
-        show(p, "\r\x1b[K", p->samples == p->samples_total ? "\n" : "");
+        show(s, p, "\r\x1b[K", p->samples == p->samples_total ? "\n" : "");
     }
     if (!s->is_terminal && tenths > s->tenths && p->seconds > 1) /* what is over by then needs no talk */
-        show(p, "", "\n");
+        show(s, p, "", "\n");
     s->tenths = tenths;
 }
 
@@ -165,6 +175,46 @@ static int decode(const char *source, const struct pack_options *c)
     return code;
 }
 
+/* ---- other chunks ---- */
+
+static void print_rechunked(const struct pack_options *c, const struct rechunk_result *r)
+{
+    struct text t = {.limit = 1 << 20};
+    char was[32], is[32], name[1100];
+    if (c->json) {
+        text_printf(&t, "{\"name\":");
+        text_json_string(&t, c->output);
+        text_printf(&t, ",\"datasets\":%llu,\"rechunked\":%llu,\"source_bytes\":%llu,\"bytes\":%llu,\"seconds\":%.6f}",
+                    (unsigned long long)r->datasets, (unsigned long long)r->rechunked, (unsigned long long)r->source_bytes,
+                    (unsigned long long)r->bytes, r->seconds);
+        puts(t.data ? t.data : "{}");
+        text_free(&t);
+        return;
+    }
+    printf("%-10s %s\n", "file", text_escape(c->output, name, sizeof(name)));
+    printf("%-10s %llu, %llu of them in chunks of %lld rows (more where rows are tiny)\n", "datasets", (unsigned long long)r->datasets,
+           (unsigned long long)r->rechunked, (long long)c->rechunk);
+    printf("%-10s %s; it was %s\n", "size", text_size(r->bytes, is, sizeof(is)), text_size(r->source_bytes, was, sizeof(was)));
+    printf("%-10s %.1f s\n", "took", r->seconds);
+}
+
+static int rechunk(const char *source, const struct pack_options *c)
+{
+    struct shown shown = {.is_terminal = isatty(STDERR_FILENO), .is_bytes = true};
+    struct rechunk_request q = {.output = c->output, .rows = (uint64_t)c->rechunk, .filters = (enum hdf5_rechunk_filters)c->compress,
+                                .allows_external = c->allow_external, .progress = progress, .ctx = &shown};
+    struct rechunk_result r;
+    struct fb_error e = {0};
+    fb_init_options(&q.options);
+    cli_wire(&q.options);
+    q.options.source = source;
+    q.options.threads = (int)c->threads;
+    if (pack_rechunk_run(&q, &r, &e) < 0)
+        return cli_fail(&e);
+    print_rechunked(c, &r);
+    return EXIT_DONE;
+}
+
 /* ---- the verb ---- */
 
 static int pack(const char *source, const struct pack_options *c)
@@ -211,6 +261,13 @@ static int run(int argc, char **argv, uint64_t started_ns)
         fprintf(stderr, "fullbore pack: --jpeg-quality is for pictures made smaller by --resize-shorter; others keep their bytes\n");
         return EXIT_USAGE;
     }
+    if (c.rechunk ? c.shard_size || c.skip_bad || c.resize_shorter || c.decode || c.fit || c.dtype || c.resume
+                  : c.compress || c.allow_external) {
+        fprintf(stderr, "fullbore pack: --rechunk goes with --compress, --allow-external and --threads only, and these two only with it\n");
+        return EXIT_USAGE;
+    }
+    if (c.rechunk)
+        return rechunk(source[0], &c);
     bool is_npy = strlen(c.output) > 4 && strcmp(c.output + strlen(c.output) - 4, ".npy") == 0;
     if (is_npy != (c.decode != NULL) || (c.decode && (c.shard_size || c.resize_shorter)) || (!c.decode && (c.fit || c.dtype))) {
         fprintf(stderr, "fullbore pack: --decode HxW with --fit goes with -o OUT.npy, and neither with shards nor with --resize-shorter\n");
@@ -225,12 +282,14 @@ static int run(int argc, char **argv, uint64_t started_ns)
 
 const struct verb verb_pack = {
     .name = "pack",
-    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--skip-bad] [--resume] [--resize-shorter PIXELS] | DATA -o OUT.npy --decode HxW [--fit F]",
+    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--skip-bad] [--resume] [--resize-shorter PIXELS] | DATA -o OUT.npy --decode HxW [--fit F] | "
+             "DATA.h5 -o OUT.h5 --rechunk ROWS [--compress C]",
     .summary = "put a data set into one file, or a few, that tar, WebDataset and fullbore read",
     .examples =
         "  fullbore pack photos/ -o photos.tar                      every sample with its label; same order and fingerprint as the folder\n"
         "  fullbore pack labels.csv -o train.tar --shard-size 1GiB  train-000000.tar and so on, for object stores\n"
         "  fullbore pack photos/ -o photos.npy --decode 224x224     decoded pictures that numpy opens, for small data and fast loaders\n"
+        "  fullbore pack bags.h5 -o rows.h5 --rechunk 1             an HDF5 file whose rows can be read one by one\n"
         "  fullbore pack photos/ -o photos.tar --resume             go on after an interruption\n",
     .options = options,
     .run = run,

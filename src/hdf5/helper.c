@@ -5,7 +5,8 @@
  * for each request, so that a file that makes libhdf5 go round in circles ends the program even when nobody waits any more. The end of the
  * input ends it.
  *
- * With the word "adopt" it is the other way round: it makes one file, and reads nothing but its description (adopt.h).
+ * With the word "adopt" it is the other way round: it makes one file, and reads nothing but its description (adopt.h). With "rechunk" it
+ * makes one from another (rechunk.h).
  */
 #include <errno.h>
 #include <limits.h>
@@ -19,6 +20,7 @@
 
 #include "hdf5/adopt.h"
 #include "hdf5/helper.h"
+#include "hdf5/rechunk.h"
 #include "model/hdf5_protocol.h"
 
 enum { THE_SOCKET = 0, MAX_FILES = 32 };
@@ -68,10 +70,11 @@ static void limit(int what, rlim_t value)
     setrlimit(what, &(struct rlimit){value, value});
 }
 
-static void limit_all(void)
+static void limit_all(bool writes)
 {
     limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_FSIZE, 0);
+    if (!writes)
+        limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_NOFILE, MAX_FILES);
     if (!HAS_SANITIZER)
         limit(RLIMIT_AS, max_memory);
@@ -211,12 +214,17 @@ int main(int argc, char **argv)
         tame_libhdf5();
         return adopt_run();
     }
+    if (argc == 2 && strcmp(argv[1], "rechunk") == 0) {
+        limit_all(true);
+        tame_libhdf5();
+        return rechunk_run();
+    }
     if (argc > 1 || getsockopt(THE_SOCKET, SOL_SOCKET, SO_TYPE, &type, &n) < 0) {
         fprintf(stderr, "fullbore-hdf5 " FB_VERSION ": reads the structure of HDF5 files for the library, which starts it by itself\n");
         return argc > 1 ? 0 : 2;
     }
     close_range(3, UINT_MAX, 0); /* what the host program had open */
-    limit_all();
+    limit_all(false);
     tame_libhdf5();
     while (serve_next())
         ;

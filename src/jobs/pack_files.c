@@ -89,8 +89,8 @@ int pack_files_open(struct pack_files *f, const char *path, const char *extensio
 {
     *f = (struct pack_files){.dir_fd = -1, .journal_fd = -1, .extension = extension, .is_sharded = is_sharded};
     const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
-    size_t n = strlen(last);
-    if (n <= 4 || strcmp(last + n - 4, extension) != 0 || n - 4 > LONGEST_STEM || last[0] == '.') {
+    size_t n = strlen(last), after = strlen(extension);
+    if (n <= after || strcmp(last + n - after, extension) != 0 || n - after > LONGEST_STEM || last[0] == '.') {
         error_set(e, FB_E_USAGE, "pack", "the name of a pack ends in %s, does not begin with a dot and has at most %d letters", extension,
                   LONGEST_STEM);
         error_at(e, path, -1);
@@ -98,7 +98,7 @@ int pack_files_open(struct pack_files *f, const char *path, const char *extensio
     }
     char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
     f->path = strdup(path);
-    f->stem = strndup(last, n - 4);
+    f->stem = strndup(last, n - after);
     if (dir && f->path && f->stem)
         f->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     else

@@ -19,7 +19,7 @@
 
 struct pack_files {
     char *path;       /* the output as given, for messages */
-    const char *extension; /* ".tar" or ".npy" */
+    const char *extension; /* ".tar", ".npy", ".h5" */
     char *stem;       /* its last part without that */
     bool is_sharded;
     int dir_fd;
