@@ -54,6 +54,7 @@ static void append(struct feed *f, enum audit_type type, uint8_t *record, size_t
     record[0] = (uint8_t)type;
     audit_put_le(record + 1, payload, 4);
     pthread_mutex_lock(&a->lock);
+    audit_put_le(record + AUDIT_FRAME_BYTES - AUDIT_CHECK_BYTES, audit_frame_check(a->digest, record), AUDIT_CHECK_BYTES);
     uint64_t digest = audit_digest(a->digest, record, n);
     audit_put_le(record + n, digest, AUDIT_CHECK_BYTES);
     if (!a->is_broken && !write_whole(a->fd, record, n + AUDIT_CHECK_BYTES)) {

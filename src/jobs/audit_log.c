@@ -170,17 +170,26 @@ struct reading {
     uint64_t at;
 };
 
-/* The next record: its payload's length, or -1: it is not whole, or its check does not fit. */
+/* False: the frame is not whole, or its check does not fit. */
+static bool read_frame(const struct audit_log *l, uint64_t at, uint64_t *payload)
+{
+    uint8_t frame[AUDIT_FRAME_BYTES];
+    if (l->bytes - at < sizeof(frame) || !read_at(l->fd, at, frame, sizeof(frame)))
+        return false;
+    *payload = audit_get_le(frame + 1, 4);
+    return *payload <= AUDIT_MAX_RECORD &&
+           audit_get_le(frame + AUDIT_FRAME_BYTES - AUDIT_CHECK_BYTES, AUDIT_CHECK_BYTES) == audit_frame_check(l->digest, frame);
+}
+
+/* The next record: its payload's length, or -1: it is not whole, or a check does not fit. */
 static int64_t next_record(struct reading *r)
 {
     struct audit_log *l = r->l;
-    uint8_t frame[AUDIT_FRAME_BYTES], check[AUDIT_CHECK_BYTES];
-    uint64_t left = l->bytes - r->at;
-    if (left < AUDIT_FRAME_BYTES + AUDIT_CHECK_BYTES || !read_at(l->fd, r->at, frame, sizeof(frame)))
+    uint8_t check[AUDIT_CHECK_BYTES];
+    uint64_t payload, left = l->bytes - r->at;
+    if (!read_frame(l, r->at, &payload) || AUDIT_FRAME_BYTES + payload + AUDIT_CHECK_BYTES > left)
         return -1;
-    uint64_t payload = audit_get_le(frame + 1, 4), n = AUDIT_FRAME_BYTES + payload;
-    if (payload > AUDIT_MAX_RECORD || n + AUDIT_CHECK_BYTES > left)
-        return -1;
+    uint64_t n = AUDIT_FRAME_BYTES + payload;
     if (n > r->capacity) {
         uint8_t *more = realloc(r->record, n);
         if (!more)
@@ -197,15 +206,9 @@ static int64_t next_record(struct reading *r)
     return (int64_t)payload;
 }
 
-/* What a killed process or a machine that lost its power leaves: a record that reaches beyond the end of the file, or nothing but zeros. */
-static bool is_torn(const struct audit_log *l, uint64_t at)
+static bool is_zeros(const struct audit_log *l, uint64_t at)
 {
-    uint8_t frame[AUDIT_FRAME_BYTES], piece[4096];
-    if (l->bytes - at < sizeof(frame) || !read_at(l->fd, at, frame, sizeof(frame)))
-        return true;
-    uint64_t end = at + AUDIT_FRAME_BYTES + audit_get_le(frame + 1, 4) + AUDIT_CHECK_BYTES;
-    if (frame[0] != 0 && end >= l->bytes && strchr("HRBXE", frame[0]))
-        return true;
+    uint8_t piece[4096];
     while (at < l->bytes) {
         size_t n = l->bytes - at < sizeof(piece) ? (size_t)(l->bytes - at) : sizeof(piece);
         if (!read_at(l->fd, at, piece, n))
@@ -216,6 +219,19 @@ static bool is_torn(const struct audit_log *l, uint64_t at)
         at += n;
     }
     return true;
+}
+
+/* What a killed process leaves: a piece of a frame, or a whole one and a record that reaches beyond the end of the file. What a machine that
+ * lost its power leaves: zeros up to the end, of the last record or instead of it. Everything else is damage. */
+static bool is_torn(const struct audit_log *l, uint64_t at)
+{
+    uint64_t payload, left = l->bytes - at;
+    if (left < AUDIT_FRAME_BYTES || is_zeros(l, at))
+        return true;
+    if (!read_frame(l, at, &payload))
+        return false;
+    uint64_t whole = AUDIT_FRAME_BYTES + payload + AUDIT_CHECK_BYTES;
+    return whole > left || (whole == left && is_zeros(l, l->bytes - AUDIT_CHECK_BYTES));
 }
 
 static void read_records(struct audit_log *l)

@@ -1,8 +1,8 @@
 /* One audit log, read: the format is in model/audit_format.h.
  *
  * A log may be hostile or damaged: lengths are checked before anything is allocated, numbers before they are used. Reading stops at the
- * first record whose check does not fit; a last record that is not whole is what a killed process leaves, anything else is damage. Batches
- * stay in the file and are decoded one at a time.
+ * first record with a check that does not fit. A last record whose length is certain and whose end is not there is what a killed process
+ * leaves; anything else is damage. Batches stay in the file and are decoded one at a time.
  */
 #ifndef FB_JOBS_AUDIT_LOG_H
 #define FB_JOBS_AUDIT_LOG_H

@@ -1,12 +1,14 @@
 /* How an audit log lies on disk: what one loader of one process really put into its batches. Little-endian.
  *
  *     log     record ...                              one file per loader, NAME.audit, appended by one process
- *     record  type | length | payload | check         1, 4, length and 4 bytes
+ *     record  type | length | frame check | payload | check       1, 4, 4, length and 4 bytes
  *
- * The check is the lower half of a rolling digest: xxh3 over (the digest before, type, length, payload). So a record that was left out,
- * moved or changed is noticed at the next one; a torn last record is a process that was killed. All records but AUDIT_BATCH are JSON:
+ * The check is the lower half of a rolling digest: xxh3 over (the digest before, everything of the record before the check). So a record
+ * that was left out, moved or changed is noticed at the next one. The frame check is the same over (the digest before, type, length): a
+ * length is believed only if it fits, so that a record that reaches beyond the end of the file is one that was not written to its end, by
+ * a process that was killed, and never one whose length was damaged. All records but AUDIT_BATCH are JSON:
  *
- *     AUDIT_HEAD   {"format":1,"fullbore":"0.1.0","pid":7,"fingerprint":"hex","samples":n,"seed":"7","order":"shuffled","window":[0,0],
+ *     AUDIT_HEAD   {"format":2,"fullbore":"0.1.0","pid":7,"fingerprint":"hex","samples":n,"seed":"7","order":"shuffled","window":[0,0],
  *                  "config":"hex"}: first of all; window as in a state; config is over transforms, dtype, layout and labels: with
  *                  another one other pixels are to be expected
  *     AUDIT_RUN    {"began_ns":unix time,"epoch":e,"start":position,"rank":r,"world":w,"global_batch":B,"drop_last":false,"skip":[[a,b]]}
@@ -36,8 +38,8 @@
 #define AUDIT_SUFFIX ".audit"
 
 enum {
-    AUDIT_FORMAT = 1,
-    AUDIT_FRAME_BYTES = 5,
+    AUDIT_FORMAT = 2,
+    AUDIT_FRAME_BYTES = 9, /* type, length, frame check */
     AUDIT_CHECK_BYTES = 4,
     AUDIT_PLACE_BYTES = 6, /* content and source */
     AUDIT_VARINT_BYTES = 10,
@@ -51,7 +53,14 @@ enum audit_note {
     AUDIT_CHANGED = 2, /* what was handed out is not what had been decoded */
 };
 
-/* The digest after a record; frame and payload lie together: type, length, payload. */
+/* Of a frame's type and length. */
+static inline uint32_t audit_frame_check(uint64_t before, const uint8_t *frame)
+{
+    uint64_t both[2] = {before, checksum_of(frame, AUDIT_FRAME_BYTES - AUDIT_CHECK_BYTES)};
+    return (uint32_t)(checksum_of(both, sizeof(both)) >> 32); /* not the half that is the record's check */
+}
+
+/* The digest after a record; frame and payload lie together. */
 static inline uint64_t audit_digest(uint64_t before, const uint8_t *record, size_t n)
 {
     uint64_t both[2] = {before, checksum_of(record, n)};

@@ -17,6 +17,7 @@ static void mend(uint8_t *bytes, size_t size)
     uint64_t digest = 0;
     for (size_t at = 0; size - at >= AUDIT_FRAME_BYTES + AUDIT_CHECK_BYTES;) {
         uint64_t whole = AUDIT_FRAME_BYTES + audit_get_le(bytes + at + 1, 4);
+        audit_put_le(bytes + at + AUDIT_FRAME_BYTES - AUDIT_CHECK_BYTES, audit_frame_check(digest, bytes + at), AUDIT_CHECK_BYTES);
         if (whole + AUDIT_CHECK_BYTES > size - at)
             break;
         digest = audit_digest(digest, bytes + at, whole);

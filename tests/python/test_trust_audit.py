@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -151,14 +152,68 @@ def test_a_cut_log_of_a_running_epoch_shows_who_is_behind(tiny: Path, tmp_path: 
     assert "1 log ends in a record that is not whole" in text
 
 
-def test_a_damaged_log_is_not_believed(tiny: Path, tmp_path: Path) -> None:
+def records_of(data: bytes) -> list[tuple[int, int]]:
+    """Where each record begins and ends: type, length, check of both, payload, check of all."""
+    found, at = [], 0
+    while at < len(data):
+        end = at + 9 + int.from_bytes(data[at + 1 : at + 5], "little") + 4
+        found.append((at, end))
+        at = end
+    assert at == len(data)
+    return found
+
+
+def test_a_changed_byte_is_damage_wherever_it_lies(tiny: Path, tmp_path: Path) -> None:
+    """In lengths, checks and payloads, of the first record, the last one and others: never taken for the end of a killed process."""
     run_world(tiny, tmp_path, 1)
     (path,) = tmp_path.glob("*.audit")
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+    data, rng = path.read_bytes(), random.Random(1)
+    records = records_of(data)
+    assert len(records) > 8
+    places = [(at, at + i) for at, _ in (records[0], records[5], records[-1]) for i in range(9)]
+    places += [(at, rng.randrange(at + 9, end)) for at, end in rng.sample(records, 8)] + [(records[-1][0], len(data) - 1)]
+    for start, at in places:
+        changed = bytearray(data)
+        changed[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(changed)
+        code, report = audit(tmp_path)
+        assert code == 3 and (report["logs_damaged"], report["logs_torn"]) == (1, 0), (start, at)
+        assert f"is damaged at byte {start}:" in report["problems"][0]["what"]
+
+
+def test_a_cut_log_is_torn_wherever_it_is_cut(tiny: Path, tmp_path: Path) -> None:
+    run_world(tiny, tmp_path, 1, batches=6)
+    (path,) = tmp_path.glob("*.audit")
+    data, rng = path.read_bytes(), random.Random(2)
+    records = records_of(data)
+    start, end = records[-2]
+    for cut in [start, start + 1, start + 8, start + 9, end - 1, end, *(rng.randrange(1, len(data)) for _ in range(12))]:
+        path.write_bytes(data[:cut])
+        code, report = audit(tmp_path)
+        is_whole = cut in {begin for begin, _ in records}
+        assert (report["logs_damaged"], report["logs_torn"]) == (0, 0 if is_whole else 1), cut
+
+
+def test_zeros_where_the_last_bytes_should_be_are_no_damage(tiny: Path, tmp_path: Path) -> None:
+    """What file systems leave when the power goes: the length is there, what was written last is not."""
+    run_world(tiny, tmp_path, 1, batches=6)
+    (path,) = tmp_path.glob("*.audit")
+    data = path.read_bytes()
+    start, end = records_of(data)[-1]
+    for left in (data[:start] + bytes(end - start), data + bytes(5000), data[: end - 6] + bytes(6)):
+        path.write_bytes(left)
+        code, report = audit(tmp_path)
+        assert code == 0 and (report["logs_damaged"], report["logs_torn"]) == (0, 1)
+
+
+def test_a_record_that_was_taken_out_is_noticed(tiny: Path, tmp_path: Path) -> None:
+    run_world(tiny, tmp_path, 1)
+    (path,) = tmp_path.glob("*.audit")
+    data = path.read_bytes()
+    start, end = records_of(data)[4]
+    path.write_bytes(data[:start] + data[end:])
     code, report = audit(tmp_path)
-    assert code == 3 and report["logs_damaged"] == 1 and "is damaged at byte" in report["problems"][0]["what"]
+    assert code == 3 and report["logs_damaged"] == 1
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
