@@ -14,7 +14,7 @@ void explain_memory(struct findings *f)
 {
     const struct snapshot *s = &f->w->sum;
     double wall = fmax(1e-9, s->wall_s);
-    finding_say(f, "%.0f major page faults/s; waiting for pages takes %.0f %% of the %s' time", s->major_faults / wall,
+    finding_say(f, "%.0f major page faults/s; waiting for pages takes %.0f %% of the time of the %s", s->major_faults / wall,
                 100 * (f->h->queue > 0 ? f->h->work_fault : f->h->own_fault), f->h->queue > 0 ? "loaders" : "training loop");
     if (!isnan(s->memory_limit_bytes))
         finding_say(f, "the control group holds %.2f of %.2f GB", s->memory_group_bytes / 1e9, s->memory_limit_bytes / 1e9);

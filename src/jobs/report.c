@@ -14,10 +14,13 @@ static void make_page(const struct report_side *s, int count, struct text *t)
     text_printf(t, "<header><h1>fullbore report</h1></header>");
     if (count == 1) {
         page_verdict(t, s);
+        text_printf(t, "<div class=\"pair\"><div>");
         page_remedies(t, s);
+        text_printf(t, "</div><div>");
+        page_evidence(t, s);
+        text_printf(t, "</div></div>");
         page_timelines(t, s, "");
         page_loop(t, s);
-        page_evidence(t, s);
     } else {
         text_printf(t, "<div class=\"sides\">");
         page_verdict(t, &s[0]);

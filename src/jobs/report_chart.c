@@ -98,6 +98,18 @@ static void draw_line(struct text *t, const struct chart *c, int layer, struct p
     text_printf(t, "\"/>");
 }
 
+/* Where the program said that an epoch begins; more of them would be a hatching. */
+static void draw_epochs(struct text *t, const struct plot *p)
+{
+    enum { EPOCHS_MOST = 40 };
+    int epochs = 0;
+    for (int i = 0; i < p->n; i++)
+        epochs += p->row[i].loop_epochs > 0;
+    for (int i = 1; i < p->n && epochs > 1 && epochs <= EPOCHS_MOST; i++)
+        if (p->row[i].loop_epochs > 0)
+            text_printf(t, "<path class=\"e\" d=\"M%.1f 0V100\"/>", x_of(p, i));
+}
+
 static void draw_frame(struct text *t, const struct plot *p, double from_s, double to_s)
 {
     if (from_s > 0)
@@ -107,6 +119,7 @@ static void draw_frame(struct text *t, const struct plot *p, double from_s, doub
                     1000 * (1 - to_s / p->end_s));
     for (int i = 1; i < 4; i++)
         text_printf(t, "<path class=\"g\" d=\"M0 %d H1000\"/>", 25 * i);
+    draw_epochs(t, p);
 }
 
 static void put_values(struct text *t, const struct chart *c, const struct plot *p)

@@ -103,12 +103,9 @@ static void put_value(struct text *t, double x, int digits, const char *unit, co
         text_printf(t, "<td class=\"n %s\">%.*f %s</td>", class, digits, x, unit);
 }
 
-void page_loop(struct text *t, const struct report_side *s)
+static void put_steps(struct text *t, const struct loop_summary *l)
 {
-    if (!s->has_loop)
-        return;
-    const struct loop_summary *l = &s->loop;
-    text_printf(t, "<h2>Steps and epochs, as the program told them</h2><section class=\"card\"><table><tbody>");
+    text_printf(t, "<h2>Steps, as the program told them</h2><section class=\"card\"><table><tbody>");
     text_printf(t, "<tr><td>batches</td><td class=\"n\">%llu in %d epochs</td></tr>", (unsigned long long)l->batches, l->epochs);
     text_printf(t, "<tr><td>step time, p50 and p99</td><td class=\"n\">%.1f and %.1f ms</td></tr>", 1e3 * l->step_p50_s,
                 1e3 * l->step_p99_s);
@@ -116,9 +113,24 @@ void page_loop(struct text *t, const struct report_side *s)
     text_printf(t, "<tr><td>inside next()</td><td class=\"n\">%.1f %%</td></tr>", 100 * l->wait_ratio);
     if (!isnan(l->gap_most_s))
         text_printf(t, "<tr><td>between epochs, mean and most</td><td class=\"n\">%.3f and %.3f s</td></tr>", l->gap_mean_s, l->gap_most_s);
-    for (int i = 0; i < l->epochs && i < LOOP_EPOCHS; i++)
-        text_printf(t, "<tr><td>epoch %d</td><td class=\"n\">%.2f it/s</td></tr>", i + 1, l->rate[i]);
     text_printf(t, "</tbody></table></section>\n");
+}
+
+void page_loop(struct text *t, const struct report_side *s)
+{
+    const struct loop_summary *l = &s->loop;
+    if (!s->has_loop)
+        return;
+    double most = 0;
+    for (int i = 0; i < l->epochs && i < LOOP_EPOCHS; i++)
+        most = fmax(most, l->rate[i]);
+    text_printf(t, "<div class=\"pair\"><div>");
+    put_steps(t, l);
+    text_printf(t, "</div><div><h2>Epochs</h2><section class=\"card\"><table><tbody>");
+    for (int i = 0; i < l->epochs && i < LOOP_EPOCHS; i++)
+        text_printf(t, "<tr><td class=\"n\">%d</td><td style=\"width:60%%\"><span class=\"bar\" style=\"width:%.0f%%\"></span></td>"
+                       "<td class=\"n\">%.2f it/s</td></tr>", i + 1, most > 0 ? 100 * l->rate[i] / most : 0, l->rate[i]);
+    text_printf(t, "</tbody></table></section></div></div>\n");
 }
 
 void page_comparison(struct text *t, const struct report_side *a, const struct report_side *b)

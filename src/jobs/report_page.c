@@ -50,7 +50,9 @@ void page_verdict(struct text *t, const struct report_side *s)
     char value[64];
     text_printf(t, "<section class=\"card verdict %s\">", isnan(v->lost_ratio) ? "moderate" : verdict_band(v->lost_ratio));
     put_when(t, &s->recording.facts);
-    text_printf(t, "<div class=\"what\">%s</div><div class=\"figures\">", verdict_name(v->kind));
+    text_printf(t, "<div class=\"what\">%s</div>", verdict_name(v->kind));
+    page_sentence(t, v);
+    text_printf(t, "<div class=\"figures\">");
     snprintf(value, sizeof(value), isnan(v->starved_ratio) ? "n/a" : "%.0f %%", 100 * v->starved_ratio);
     put_figure(t, value, "of the time waiting for data");
     snprintf(value, sizeof(value), isnan(v->gain_bound) ? "n/a" : v->lost_ratio < 0.05 ? "nothing" : "%.2f&times;", v->gain_bound);
@@ -62,7 +64,9 @@ void page_verdict(struct text *t, const struct report_side *s)
                                  : "accelerator busy (p50)");
     snprintf(value, sizeof(value), "%.0f s", v->run_s);
     put_figure(t, value, "watched");
-    text_printf(t, "</div></section>\n");
+    text_printf(t, "</div>");
+    page_shares(t, s);
+    text_printf(t, "</section>\n");
 }
 
 void page_evidence(struct text *t, const struct report_side *s)

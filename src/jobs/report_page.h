@@ -18,6 +18,10 @@ void page_escape(struct text *t, const char *s);
 void page_begin(struct text *t, const char *title);
 void page_end(struct text *t);
 void page_verdict(struct text *t, const struct report_side *s);
+/* What the verdict means, in a sentence. */
+void page_sentence(struct text *t, const struct verdict *v);
+/* A bar: where the main thread's steady time went. Nothing, if that is not known. */
+void page_shares(struct text *t, const struct report_side *s);
 void page_evidence(struct text *t, const struct report_side *s);
 void page_remedies(struct text *t, const struct report_side *s);
 /* Steps and epochs, when the program told them; else nothing. */

@@ -90,10 +90,6 @@ static double batch_rate(const struct snapshot *r)
 {
     return r->wall_s > 0 ? r->loop_batches / r->wall_s : NAN;
 }
-static double epochs_begun(const struct snapshot *r)
-{
-    return r->loop_epochs > 0 ? r->loop_epochs : isnan(r->loop_epochs) ? NAN : 0;
-}
 static double machine_memory(const struct snapshot *r)
 {
     return r->memory_used_bytes;
@@ -130,7 +126,7 @@ static const struct chart charts[] = {
       {"locks", 5, loader_lock},
       {"idle", 6, loader_idle}},
      6},
-    {"batches", "Batches, as the program told them", "/s", 1, 0, false, {{"batches", 1, batch_rate}, {"epochs begun", 2, epochs_begun}}, 2},
+    {"batches", "Batches, as the program told them", "/s", 1, 0, false, {{"batches", 1, batch_rate}}, 1},
     {"reading",
      "Reading",
      "MB/s",
@@ -144,10 +140,49 @@ static const struct chart charts[] = {
     {"memory", "Memory", "GB", 1e-9, 0, false, {{"machine", 3, machine_memory}, {"program (private)", 5, tree_memory}}, 2},
 };
 
+enum { CONSUMER_CHART = 1 };
+
+static bool sum_steady(const struct report_side *s, struct snapshot *sum)
+{
+    const struct verdict *v = &s->verdict;
+    double to = v->steady_s > 0 ? v->warmup_s + v->steady_s : v->run_s;
+    bool has_any = false;
+    for (int i = 0; i < s->recording.series.count; i++) {
+        const struct snapshot *row = &s->recording.series.row[i];
+        if (row->at_s <= v->warmup_s || row->at_s > to + 0.001)
+            continue;
+        if (has_any)
+            snapshot_merge(sum, row);
+        else
+            *sum = *row;
+        has_any = true;
+    }
+    return has_any;
+}
+
+void page_shares(struct text *t, const struct report_side *s)
+{
+    const struct chart *c = &charts[CONSUMER_CHART];
+    struct snapshot sum;
+    if (!sum_steady(s, &sum) || isnan(c->layer[0].value(&sum)))
+        return;
+    text_printf(t, "<div class=\"split\" role=\"img\" aria-label=\"where the main thread&#39;s time went\">");
+    for (int k = 0; k < c->layers; k++)
+        text_printf(t, "<i class=\"c%d\" style=\"flex-grow:%.4f\"></i>", c->layer[k].colour, fmax(0, c->layer[k].value(&sum)));
+    text_printf(t, "</div><div class=\"k\"><span>main thread, seen from outside:</span>");
+    for (int k = 0; k < c->layers; k++)
+        if (c->layer[k].value(&sum) >= 0.005)
+            text_printf(t, "<span><i class=\"c%d\"></i>%s <b>%.0f %%</b></span>", c->layer[k].colour, c->layer[k].name,
+                        100 * c->layer[k].value(&sum));
+    text_printf(t, "</div>");
+}
+
 void page_timelines(struct text *t, const struct report_side *s, const char *prefix)
 {
     const struct verdict *v = &s->verdict;
-    text_printf(t, "<h2>Timelines%s%s</h2><div class=\"grid\">\n", prefix[0] ? " of " : "", prefix);
+    bool has_epochs = s->has_loop && s->loop.epochs > 1;
+    text_printf(t, "<h2>Timelines%s%s%s</h2><div class=\"grid\">\n", prefix[0] ? " of " : "", prefix,
+                has_epochs ? " <small>dashed: an epoch begins</small>" : "");
     for (size_t i = 0; i < sizeof(charts) / sizeof(*charts); i++) {
         struct chart c = charts[i];
         char id[64];
