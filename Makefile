@@ -56,6 +56,7 @@ fuzz: build ## a minute of libFuzzer per parser
 bench: build ## measure against bare C loops and torch's DataLoader, print the ratios (BENCH_ARGS=--quick)
 	@$(SETUP) demo bench
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
+	@$(BIN)/python bench/arrays.py $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python bench/watch.py
 	@$(BIN)/python bench/doctor.py
 	@$(BIN)/python bench/zoo.py --seeds $(SEEDS) || true # a wrong verdict is in the table; the bench goes on

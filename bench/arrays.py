@@ -1,9 +1,10 @@
-"""Arrays and sound against bare C loops, h5py and soundfile: the sections rows, bags and sound of bench/run.py.
+"""Arrays and sound against bare C loops, h5py and soundfile: a part of `make bench`.
 
     bench/arrays.py [--quick] [--rounds N] [--threads N] [--only rows bags sound]
 
 Files are made once, in .cache: rows of 4 KB and 1 KB in the layouts that h5py users have, slides of 500 to 4000 features of 1024 float32 with
-coordinates, 30,000 WAV files of about 60 KB. Page cache warm, unless it says cold. Sides take turns within each round; figures are medians.
+coordinates, 30,000 WAV files of about 60 KB. Page cache warm, unless it says cold. Sides take turns within each round; figures are medians. Everything
+behind the table goes to build/bench-arrays.json.
 """
 
 import argparse
@@ -228,18 +229,19 @@ def rows(b: "bench.Bench") -> None:
             is_gzip = "gzip" in layout
             count = (240_000 if is_gzip else 60_000) * 4 // kilobytes
             path, size = row_file(layout, width, count), f"{kilobytes} KB"
-            passes = 4 if is_gzip else 10 if quick else 40
+            passes = (2 if quick else 4) if is_gzip else 10 if quick else 40
             order = "window" if is_gzip else "shuffled"
             how = f"{count} rows, batch {BATCH}, {order}, {threads} threads, {b.options.rounds} rounds"
             engine = [path, "--fields", "features,labels", "--batch-size", BATCH, "--epochs", passes, "--order", order]
             if is_gzip:  # less is kept than an epoch has; see inflated()
                 engine += ["--memory", "640MiB"]
-                sides = {"the bare libdeflate loop": lambda: scaled(floor("floor_chunks", chunk_list(path), threads, 2, 64 * width * 4, BATCH * width * 4), 64)}
+                sizes = 64 * width * 4, BATCH * width * 4
+                sides = {"the bare libdeflate loop": lambda: scaled(floor("floor_chunks", chunk_list(path), threads, 2, *sizes), 64)}
             else:
                 sides = {"the bare loop of row reads": lambda: floor("floor_rows", path, width * 4, row_offsets(path), threads, passes, BATCH)}
             sides["ours"] = (lambda: inflated(ours(*engine, threads=threads))) if is_gzip else (lambda: whole(ours(*engine, threads=threads)))
             seen = turns(b, sides)
-            rival = peer("rows", path, "--limit", 16_384 if is_gzip else 65_536)
+            rival = peer("rows", path, "--limit", (16_384 if is_gzip else 65_536) // (2 if quick else 1))
             b.results[f"rows_{size}_{layout}"] = {**seen, "h5py": rival}
             name = f"HDF5 rows of {size}, {layout}"
             against(b, name, seen, next(iter(sides)), ">= 0.85" if is_gzip else ">= 0.8", how, "rows/s")
@@ -327,7 +329,7 @@ SECTIONS = {"rows": rows, "bags": bags, "sound": sound}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measures arrays and sound against bare C loops, h5py and soundfile.")
-    parser.add_argument("--quick", action="store_true", help="a quarter of the rows, fewer files, one round")
+    parser.add_argument("--quick", action="store_true", help="fewer passes and files, one round: minutes become one or two, figures become rough")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
@@ -335,11 +337,14 @@ def main() -> None:
     options.rounds = options.rounds or (1 if options.quick else 5)
     options.photos = 0
     b = bench.Bench(options)
+    if os.getloadavg()[0] > 0.5:
+        print(f"bench: others use this machine too (load {os.getloadavg()[0]:.1f}): trust ratios, not rates", file=sys.stderr)
     for name in options.only:
         print(f"{name}: {SECTIONS[name].__doc__}", flush=True)
         SECTIONS[name](b)
     bench.print_table(b)
-    print(json.dumps({"load": os.getloadavg()}))
+    b.results |= {"rows": b.rows, "load": os.getloadavg()}
+    (BUILD / "bench-arrays.json").write_text(json.dumps(b.results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

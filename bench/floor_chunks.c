@@ -4,7 +4,7 @@
  *
  * LIST has a line for each unit of work: PATH OFFSET:LENGTH OFFSET:LENGTH ... A unit is a bag (all its extents, adjacent chunks merged) or a
  * chunk. Its file is opened, its extents are read one after another, and the file is closed. INFLATED_BYTES 0: they are what is wanted; else
- * each is a zlib stream of at most so many bytes. What is wanted goes into one batch of BATCH_BYTES, shared by the threads, which is filled
+ * each is a zlib stream of at most so many bytes. What is wanted goes into a batch of BATCH_BYTES, of which each thread has a part that it fills
  * again and again; a unit that is larger is put at its beginning. A first pass warms up. Prints one JSON object; "samples" are units.
  */
 #include <fcntl.h>
@@ -23,11 +23,16 @@ struct unit {
 
 static struct {
     struct unit *unit;
-    uint64_t units, total, largest, inflated, batch_bytes;
+    uint64_t units, total, largest, inflated, part_bytes, threads;
     uint64_t *order;
     uint8_t *batch;
-    _Atomic uint64_t next, used;
+    _Atomic uint64_t next, bodies;
 } f;
+
+struct part {
+    uint8_t *memory;
+    uint64_t used;
+};
 
 static void parse_extents(struct unit *u, char *text)
 {
@@ -66,17 +71,18 @@ static void read_list(const char *path)
     fclose(list);
 }
 
-/* The next `bytes` of the batch. */
-static uint8_t *place(uint64_t bytes)
+/* The next `bytes` of the thread's part of the batch. */
+static uint8_t *place(struct part *p, uint64_t bytes)
 {
-    uint64_t at = atomic_fetch_add(&f.used, bytes) % f.batch_bytes;
-    return f.batch + (bytes <= f.batch_bytes - at ? at : 0);
+    uint64_t at = bytes <= f.part_bytes - p->used ? p->used : 0;
+    p->used = at + bytes;
+    return p->memory + at;
 }
 
-static void do_unit(const struct unit *u, uint8_t *memory, struct libdeflate_decompressor *d)
+static void do_unit(const struct unit *u, uint8_t *memory, struct part *part, struct libdeflate_decompressor *d)
 {
     if (!f.inflated)
-        memory = place(u->bytes);
+        memory = place(part, u->bytes);
     int fd = open(u->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         die("%s: %s", u->path, strerror(errno));
@@ -87,7 +93,7 @@ static void do_unit(const struct unit *u, uint8_t *memory, struct libdeflate_dec
     at = 0;
     for (uint64_t i = 0; f.inflated && i < u->count; at += u->extent[i++].length) {
         size_t got;
-        if (libdeflate_zlib_decompress(d, memory + at, u->extent[i].length, place(f.inflated), f.inflated, &got) != LIBDEFLATE_SUCCESS)
+        if (libdeflate_zlib_decompress(d, memory + at, u->extent[i].length, place(part, f.inflated), f.inflated, &got) != LIBDEFLATE_SUCCESS)
             die("%s at %llu: no zlib stream", u->path, (unsigned long long)u->extent[i].offset);
     }
 }
@@ -96,9 +102,10 @@ static void *body(void *arg)
 {
     (void)arg;
     uint8_t *memory = need(f.largest + 1);
+    struct part part = {f.batch + atomic_fetch_add(&f.bodies, 1) % f.threads * f.part_bytes, 0};
     struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
     for (uint64_t i; (i = atomic_fetch_add(&f.next, 1)) < f.total;)
-        do_unit(&f.unit[f.order[i % f.units]], memory, d);
+        do_unit(&f.unit[f.order[i % f.units]], memory, &part, d);
     libdeflate_free_decompressor(d);
     free(memory);
     return NULL;
@@ -112,10 +119,13 @@ int main(int argc, char **argv)
     if (!f.units)
         die("%s: nothing to do", argv[1]);
     f.inflated = strtoull(argv[4], NULL, 10);
-    f.batch_bytes = strtoull(argv[5], NULL, 10);
+    f.threads = strtoull(argv[2], NULL, 10);
+    if (!f.threads)
+        die("no threads");
+    f.part_bytes = strtoull(argv[5], NULL, 10) / f.threads;
     uint64_t least = f.inflated > f.largest ? f.inflated : f.largest;
-    f.batch_bytes = f.batch_bytes > least ? f.batch_bytes : least;
-    f.batch = need(f.batch_bytes);
+    f.part_bytes = f.part_bytes > least ? f.part_bytes : least;
+    f.batch = need(f.part_bytes * f.threads);
     f.order = need(f.units * sizeof(*f.order));
     for (uint64_t i = 0; i < f.units; i++)
         f.order[i] = i;
@@ -124,6 +134,6 @@ int main(int argc, char **argv)
     body(NULL);
     f.total = f.units * strtoull(argv[3], NULL, 10);
     atomic_store(&f.next, 0);
-    run_and_print(body, NULL, atoi(argv[2]), f.total);
+    run_and_print(body, NULL, (int)f.threads, f.total);
     return 0;
 }
