@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -86,6 +88,59 @@ def test_rows_that_are_not_numbers_can_be_left_out(wavs: Path, tmp_path: Path) -
         assert np.isfinite(f["features"][:]).all() and len(f["keys"]) == 40
         for i, key in enumerate(f["keys"].asstr()[:]):
             assert np.array_equal(f["features"][i], samples(wavs / key))
+
+
+def test_rows_that_are_not_numbers_can_be_kept(wavs: Path, tmp_path: Path) -> None:
+    def fn(x):
+        out = x.copy()
+        out[3, 5] = np.nan
+        return out
+
+    report = fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=45, on_nan="keep", transforms=CLIP, framework="numpy")
+    assert report.rows == 45
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert np.argwhere(np.isnan(f["features"][:])).tolist() == [[3, 5]]
+
+
+def test_an_error_of_the_function_names_the_sample_and_keeps_its_cause(wavs: Path, tmp_path: Path) -> None:
+    def fn(x):
+        raise KeyError("no such weight")
+
+    with pytest.raises(fb.Error, match="no such weight") as caught:
+        fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=20, transforms=CLIP, framework="numpy")
+    assert isinstance(caught.value.__cause__, KeyError) and "cat/0000.wav" in str(caught.value)
+
+
+def test_two_builds_of_one_file_refuse_each_other(wavs: Path, tmp_path: Path) -> None:
+    inner: list[str] = []
+
+    def fn(x):
+        if not inner:
+            try:
+                fb.build(wavs, tmp_path / "a.h5", fn=lambda y: y, transforms=CLIP, framework="numpy")
+            except fb.Error as error:
+                inner.append(str(error))
+        return x
+
+    fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=20, transforms=CLIP, framework="numpy")
+    assert len(inner) == 1 and "another build is writing this file" in inner[0]
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert len(f["features"]) == 45
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(wavs: Path, tmp_path: Path) -> None:
+    program = f"""
+import resource, signal, fullbore as fb
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300000, 300000))
+try:
+    fb.build({str(wavs)!r}, {str(tmp_path / "a.h5")!r}, fn=lambda x: x, batch=8, transforms=[fb.CropOrPad(4000)], framework="numpy")
+except fb.Error as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert "File too large" in done.stdout or "too large" in done.stdout.lower(), done.stdout + done.stderr
+    assert [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
 
 
 def test_bad_samples_are_left_out_and_nothing_takes_their_place(wavs: Path, tmp_path: Path) -> None:
