@@ -26,7 +26,7 @@ struct learnt {
     int segment[MOST_SEGMENTS];      /* their descriptors; the own one among them */
     uint32_t segments;
     int own, own_index;              /* segment number of ours, -1: none yet; descriptor of its .idx */
-    uint64_t own_end;
+    uint64_t own_end, own_entries;   /* bytes and index entries that are whole */
     bool is_readonly;
     char *line;                      /* a record being put together */
     size_t line_capacity;
@@ -187,6 +187,24 @@ static void stop_writing(struct learnt *l, const char *what)
     log_line(&l->log, LOG_WARN, "nothing more is learnt in this run: cannot %s: %s", what, text_errno(errno, reason, sizeof(reason)));
 }
 
+/* A disk that fills up may take a part of what is written, and say nothing. */
+static bool is_whole(ssize_t written, size_t wanted)
+{
+    if (written >= 0 && (size_t)written < wanted)
+        errno = ENOSPC;
+    return written == (ssize_t)wanted;
+}
+
+/* What did not get in as a whole is taken out again. */
+static void cut_back(struct learnt *l)
+{
+    int why = errno;
+    bool is_cut = ftruncate(l->segment[l->own], (off_t)l->own_end) == 0;
+    is_cut &= ftruncate(l->own_index, (off_t)(l->own_entries * sizeof(struct learnt_entry))) == 0;
+    (void)is_cut; /* if not: a torn tail is ignored by all who read it */
+    errno = why;
+}
+
 static bool start_segment(struct learnt *l)
 {
     uint64_t random;
@@ -201,8 +219,12 @@ static bool start_segment(struct learnt *l)
     flock(fd, LOCK_EX | LOCK_NB); /* a merge leaves living segments alone */
     l->own_index = openat(l->dir_fd, index_name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct learnt_head head = {.magic = LEARNT_HEAD_MAGIC};
-    if (l->own_index < 0 || write(fd, &head, sizeof(head)) != sizeof(head)) {
+    if (l->own_index < 0 || !is_whole(write(fd, &head, sizeof(head)), sizeof(head))) {
+        int why = errno;
+        unlinkat(l->dir_fd, name, 0);
+        unlinkat(l->dir_fd, index_name, 0);
         close(fd);
+        errno = why;
         return false;
     }
     l->own = (int)l->segments;
@@ -231,13 +253,15 @@ static void append(struct learnt *l, const struct learnt_record *head, const voi
     size_t total = sizeof(*head) + learnt_padded(head->length);
     struct learnt_entry entry = {head->key, l->own_end};
     const char *line = compose(l, head, record, total);
-    if (!line || pwrite(l->segment[l->own], line, total, (off_t)l->own_end) != (ssize_t)total ||
-        write(l->own_index, &entry, sizeof(entry)) != sizeof(entry)) {
+    if (!line || !is_whole(pwrite(l->segment[l->own], line, total, (off_t)l->own_end), total) ||
+        !is_whole(write(l->own_index, &entry, sizeof(entry)), sizeof(entry))) {
+        cut_back(l);
         stop_writing(l, "write what was learnt");
         return;
     }
     learnt_table_set(&l->table, head->key, (uint32_t)l->own, l->own_end);
     l->own_end += total;
+    l->own_entries++;
     l->figures.written++;
     l->figures.bytes += total;
 }

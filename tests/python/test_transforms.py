@@ -14,6 +14,7 @@ class InterpolationMode(enum.Enum):  # as torchvision's
     BILINEAR = "bilinear"
     BICUBIC = "bicubic"
     NEAREST = "nearest"
+    LANCZOS = "lanczos"
 
 
 @pytest.mark.parametrize(("transform", "spec"), [
@@ -22,6 +23,8 @@ class InterpolationMode(enum.Enum):  # as torchvision's
      "random_resized_crop size=3,4 scale=0.1,0.2 ratio=1.0,1.0 interpolation=bicubic"),
     (fb.Resize(256), "resize size=256 interpolation=bilinear"),
     (fb.Resize((20, 30)), "resize size=20,30 interpolation=bilinear"),
+    (fb.Resize(9, interpolation=InterpolationMode.NEAREST), "resize size=9 interpolation=nearest"),
+    (fb.RandomCrop(8, mask_fill=255), "random_crop size=8,8 pad_if_needed=false fill=0 padding_mode=constant mask_fill=255"),
     (fb.Resize(100, max_size=150), "resize size=100 max_size=150 interpolation=bilinear"),
     (fb.CenterCrop((5, 6)), "center_crop size=5,6"),
     (fb.RandomCrop(32, padding=4), "random_crop size=32,32 padding=4 pad_if_needed=false fill=0 padding_mode=constant"),
@@ -53,8 +56,10 @@ def test_interpolation_may_be_a_name_or_another_librarys_enum(bicubic: object) -
 
 
 @pytest.mark.parametrize(("make", "named"), [
-    (lambda: fb.Resize(8, interpolation="nearest"), "interpolation"),
-    (lambda: fb.Resize(8, interpolation=InterpolationMode.NEAREST), "interpolation"),
+    (lambda: fb.Resize(8, interpolation="lanczos"), "interpolation"),
+    (lambda: fb.Resize(8, interpolation=InterpolationMode.LANCZOS), "interpolation"),
+    (lambda: fb.Pad(1, mask_fill=256), "mask_fill"),
+    (lambda: fb.RandomCrop(8, mask_fill=-1), "mask_fill"),
     (lambda: fb.Resize(8, antialias=False), "antialias"),
     (lambda: fb.RandomResizedCrop(8, antialias=False), "Pillow"),
     (lambda: fb.Resize(0), "size"),
