@@ -99,7 +99,8 @@ void explain_cpu(struct findings *f)
                        "DataLoader(num_workers=%.0f, persistent_workers=True) (now 0): loading beside the step", n);
     } else {
         finding_say(f, "%.0f loader%s %.2f cores: %.0f %% of the time on the CPU, %.0f %% waiting for a core, %.0f %% for files",
-                    h->loaders, h->loaders < 1.5 ? " uses" : "s use", h->loader_cores, 100 * h->work_cpu, 100 * h->work_delay, 100 * h->work_storage);
+                    h->loaders, h->loaders < 1.5 ? " uses" : "s use", h->loader_cores, 100 * h->work_cpu, 100 * h->work_delay,
+                    100 * h->work_storage);
         finding_say(f, "%.1f of the %.3g cores it may use are not used by it", free_cores(f), cores_of(f));
         advise_workers(f);
     }
