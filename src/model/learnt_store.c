@@ -26,6 +26,7 @@ struct learnt {
     int segment[MOST_SEGMENTS];      /* their descriptors; the own one among them */
     uint32_t segments;
     int own, own_index;              /* segment number of ours, -1: none yet; descriptor of its .idx */
+    char own_name[64];               /* of its .rec */
     uint64_t own_end, own_entries;   /* bytes and index entries that are whole */
     bool is_readonly;
     char *line;                      /* a record being put together */
@@ -195,10 +196,21 @@ static bool is_whole(ssize_t written, size_t wanted)
     return written == (ssize_t)wanted;
 }
 
+/* Of the segment called `name`, the .rec and the .idx. */
+static void remove_segment(const struct learnt *l, const char *name)
+{
+    char index_name[64];
+    snprintf(index_name, sizeof(index_name), "%.*s.idx", (int)strlen(name) - 4, name);
+    unlinkat(l->dir_fd, name, 0);
+    unlinkat(l->dir_fd, index_name, 0);
+}
+
 /* What did not get in as a whole is taken out again. */
 static void cut_back(struct learnt *l)
 {
     int why = errno;
+    if (l->own_entries == 0)
+        remove_segment(l, l->own_name);
     bool is_cut = ftruncate(l->segment[l->own], (off_t)l->own_end) == 0;
     is_cut &= ftruncate(l->own_index, (off_t)(l->own_entries * sizeof(struct learnt_entry))) == 0;
     (void)is_cut; /* if not: a torn tail is ignored by all who read it */
@@ -221,12 +233,12 @@ static bool start_segment(struct learnt *l)
     struct learnt_head head = {.magic = LEARNT_HEAD_MAGIC};
     if (l->own_index < 0 || !is_whole(write(fd, &head, sizeof(head)), sizeof(head))) {
         int why = errno;
-        unlinkat(l->dir_fd, name, 0);
-        unlinkat(l->dir_fd, index_name, 0);
+        remove_segment(l, name);
         close(fd);
         errno = why;
         return false;
     }
+    memcpy(l->own_name, name, sizeof(name));
     l->own = (int)l->segments;
     l->segment[l->segments++] = fd;
     l->own_end = sizeof(head);

@@ -201,6 +201,19 @@ static void a_store_that_cannot_begin_leaves_no_file(void **state)
     assert_int_equal(count_files(on_disk("learnt"), "seg-"), 0);
 }
 
+static void a_segment_without_any_record_is_taken_away(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(on_disk("learnt"), 0700), 0);
+    fill_disk(4096); /* the head fits, the first record and its entry do not */
+    struct learnt *l = open_store();
+    for (int i = 0; i < 5; i++)
+        put(l, i);
+    learnt_close(l);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(count_files(on_disk("learnt"), "seg-"), 0);
+}
+
 static void a_merge_that_does_not_fit_leaves_the_segments(void **state)
 {
     (void)state;
@@ -245,6 +258,7 @@ int main(void)
         cmocka_unit_test_setup(a_catalog_that_does_not_fit_leaves_the_old_one_and_nothing_else, empty_disk),
         cmocka_unit_test_setup(records_that_do_not_fit_leave_those_before_and_no_half_one, empty_disk),
         cmocka_unit_test_setup(a_store_that_cannot_begin_leaves_no_file, empty_disk),
+        cmocka_unit_test_setup(a_segment_without_any_record_is_taken_away, empty_disk),
         cmocka_unit_test_setup(a_merge_that_does_not_fit_leaves_the_segments, empty_disk),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
