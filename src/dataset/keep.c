@@ -58,8 +58,7 @@ char *keep_learnt_dir(const struct dataset_job *job, const char *kind)
     return dir;
 }
 
-/* mkdir -p of the path's directory; failures show when the file is written. */
-static void make_directories(const char *path)
+void keep_make_folder(const char *path)
 {
     char *copy = strdup(path);
     if (!copy)
@@ -159,7 +158,7 @@ void keep_store(struct dataset_job *job, const char *path, struct catalog **c)
 {
     struct fb_error why;
     error_clear(&why);
-    make_directories(path);
+    keep_make_folder(path);
     remove_stale_temporaries(path);
     if (catalog_save(c, path, &why) == 0)
         return;

@@ -21,6 +21,9 @@ struct catalog *keep_find(struct dataset_job *job, const struct dataset_ops *ops
 /* Tries to put *c there; failing is said in the log and costs a scan next time. */
 void keep_store(struct dataset_job *job, const char *path, struct catalog **c);
 
+/* mkdir -p of the path's directory; failures show when the file is written. */
+void keep_make_folder(const char *path);
+
 int64_t keep_mtime_ns(const struct stat *st);
 
 #endif

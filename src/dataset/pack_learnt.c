@@ -76,7 +76,7 @@ void pack_learnt_import(const struct archive *a, const struct catalog *c, const 
     marker_path(a, learnt_dir, marker, sizeof(marker));
     if (stat(marker, &st) == 0)
         return;
-    int fd = open(a->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = open(archive_place(a), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return;
     bool has_any = pack_index_open(&x, fd, a->size, a->path, NULL) == 1 && x.head.section[PACK_LEARNT].length > 0;

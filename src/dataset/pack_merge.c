@@ -9,7 +9,7 @@ static int open_with_head(const struct archive *a, struct pack_head *head, struc
 {
     struct pack_index x;
     *out = NULL;
-    int fd = open(a->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = open(archive_place(a), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     int rc = fd < 0 ? error_set_errno(e, "dataset", errno, "open the pack") : pack_index_open(&x, fd, a->size, a->path, e);
     if (rc == 0)
         rc = error_set(e, FB_E_DATA, "dataset", "the pack was changed while it was opened");

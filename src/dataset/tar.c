@@ -18,6 +18,7 @@
 #include "dataset/pack_merge.h"
 #include "dataset/shards.h"
 #include "dataset/tar_labels.h"
+#include "dataset/tar_squeezed.h"
 
 struct tar_source {
     struct archive *archive;
@@ -45,31 +46,49 @@ static int failed_at(const char *path, struct fb_error *e, int rc)
     return rc;
 }
 
-static int refuse_compressed(const char *path, const uint8_t *first, ssize_t n, struct fb_error *e)
+static int refuse_compressed(const char *path, enum tar_squeeze how, struct fb_error *e)
 {
-    static const struct {
-        const char *name, *bytes;
-        size_t length;
-    } known[] = {{"gzip", "\x1F\x8B", 2}, {"zstd", "\x28\xB5\x2F\xFD", 4}, {"xz", "\xFD"
-                                                                                    "7zXZ",
-                                                                            5},
-                 {"bzip2", "BZh", 3},     {"lz4", "\x04\x22\x4D\x18", 4}};
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (n >= (ssize_t)known[i].length && memcmp(first, known[i].bytes, known[i].length) == 0) {
-            error_set(e, FB_E_UNSUPPORTED, "dataset", "the archive is compressed with %s, so its samples cannot be read in any order",
-                      known[i].name);
-            error_remedy(e, "unpack it into a plain .tar: images are compressed already, it will hardly grow");
-            return failed_at(path, e, FB_E_UNSUPPORTED);
-        }
-    return 0;
+    error_set(e, FB_E_UNSUPPORTED, "dataset", "the archive is compressed with %s, so its samples cannot be read in any order",
+              tar_squeeze_name(how));
+    error_remedy(e, "unpack it into a plain .tar: images are compressed already, it will hardly grow");
+    return failed_at(path, e, FB_E_UNSUPPORTED);
+}
+
+static int open_archive(const char *path, struct stat *st, struct fb_error *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENOENT)
+        return location_missing(path, e);
+    int rc = fd < 0 || fstat(fd, st) < 0 ? error_set_errno(e, "dataset", errno, "open the archive")
+             : !S_ISREG(st->st_mode)    ? error_set(e, FB_E_DATA, "dataset", "it is not a file")
+                                        : 0;
+    if (rc == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return failed_at(path, e, rc);
+}
+
+/* A compressed archive is replaced by its plain form: another descriptor, and a place of its own. */
+static int unpack(struct dataset_job *job, struct archive *a, int fd, struct stat *st, struct fb_error *e)
+{
+    uint8_t first[8];
+    ssize_t n = pread(fd, first, sizeof(first), 0);
+    enum tar_squeeze how = tar_squeeze_of(first, n > 0 ? (size_t)n : 0);
+    if (how == TAR_PLAIN)
+        return fd;
+    int rc = how == TAR_GZIP || how == TAR_ZSTD ? tar_squeezed_unpack(job, fd, a->path, how, &a->place, e) : refuse_compressed(a->path, how, e);
+    close(fd);
+    if (rc < 0)
+        return failed_at(a->path, e, rc);
+    free(a->object);
+    a->object = strdup(a->place);
+    return a->object ? open_archive(a->place, st, e) : no_memory(e);
 }
 
 static int look_at_index(struct archive *a, int fd, struct fb_error *e)
 {
-    uint8_t first[8];
     struct pack_index x;
-    ssize_t n = pread(fd, first, sizeof(first), 0);
-    FB_TRY(refuse_compressed(a->path, first, n, e));
     int rc = pack_index_open(&x, fd, a->size, a->path, e);
     a->is_pack = rc == 1;
     if (rc == 1)
@@ -78,21 +97,17 @@ static int look_at_index(struct archive *a, int fd, struct fb_error *e)
 }
 
 /* Fills size, time and whether it is a pack. */
-static int look_at(struct archive *a, struct fb_error *e)
+static int look_at(struct dataset_job *job, struct archive *a, struct fb_error *e)
 {
     struct stat st;
-    int fd = open(a->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 && errno == ENOENT)
-        return location_missing(a->path, e);
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        int rc = failed_at(a->path, e, error_set_errno(e, "dataset", errno, "open the archive"));
-        if (fd >= 0)
-            close(fd);
-        return rc;
-    }
+    int fd = open_archive(a->path, &st, e);
+    if (fd >= 0)
+        fd = unpack(job, a, fd, &st, e);
+    if (fd < 0)
+        return fd;
     a->size = (uint64_t)st.st_size;
     a->mtime_ns = keep_mtime_ns(&st);
-    int rc = S_ISREG(st.st_mode) ? look_at_index(a, fd, e) : failed_at(a->path, e, error_set(e, FB_E_DATA, "dataset", "it is not a file"));
+    int rc = look_at_index(a, fd, e);
     close(fd);
     return rc;
 }
@@ -119,7 +134,7 @@ static int locate_all(struct dataset_job *job, struct tar_source *s, const struc
     for (uint32_t i = 0; i < names->count; i++) {
         s->count++;
         FB_TRY(name_archive(job, &s->archive[i], names->path[i], e));
-        FB_TRY(look_at(&s->archive[i], e));
+        FB_TRY(look_at(job, &s->archive[i], e));
         s->is_all_packs &= s->archive[i].is_pack;
     }
     const char *last = strrchr(job->request->source, '/');
@@ -152,6 +167,7 @@ static void release(struct dataset_job *job)
     for (uint32_t i = 0; s && i < s->count; i++) {
         free(s->archive[i].path);
         free(s->archive[i].object);
+        free(s->archive[i].place);
     }
     free(s ? s->archive : NULL);
     free(s);

@@ -13,12 +13,19 @@
 
 /* One archive of the source. */
 struct archive {
-    char *path;    /* to open and for messages */
+    char *path;    /* as the user knows it */
+    char *place;   /* the plain archive that a compressed one was unpacked into; NULL: it is one itself */
     char *object;  /* as the catalog names it: relative to the root, or absolute */
     uint64_t size;
     int64_t mtime_ns;
     bool is_pack;  /* it has a sound index */
 };
+
+/* What to open. */
+static inline const char *archive_place(const struct archive *a)
+{
+    return a->place ? a->place : a->path;
+}
 
 enum tar_side_kind { SIDE_CLS, SIDE_JSON, SIDE_TXT, SIDE_KINDS };
 

@@ -21,7 +21,7 @@ static int failed(struct tar_window *w, const char *what, struct fb_error *e)
 int tar_window_open(struct tar_window *w, const struct archive *a, struct fb_error *e)
 {
     struct stat st;
-    *w = (struct tar_window){.fd = open(a->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), .path = a->path, .wanted = LARGE_WINDOW};
+    *w = (struct tar_window){.fd = open(archive_place(a), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), .path = a->path, .wanted = LARGE_WINDOW};
     if (w->fd < 0 || fstat(w->fd, &st) < 0)
         return failed(w, "open the archive", e);
     w->bytes = malloc(LARGE_WINDOW);

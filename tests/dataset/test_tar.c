@@ -311,7 +311,10 @@ static void what_is_no_archive_is_refused(void **state)
     EXPECT_ERROR(t, FB_E_DATA, "does not begin like a tar");
     tree_put_bytes(t, "gz.tar.gz", "\x1F\x8B\x08", 3);
     tree_open(t, "gz.tar.gz");
-    EXPECT_ERROR(t, FB_E_UNSUPPORTED, "gzip", "plain .tar");
+    EXPECT_ERROR(t, FB_E_DATA, "cut off");
+    tree_put_bytes(t, "xz.tar.xz", "\xFD" "7zXZ", 5);
+    tree_open(t, "xz.tar.xz");
+    EXPECT_ERROR(t, FB_E_UNSUPPORTED, "xz", "plain .tar");
     memset(m.bytes, 0, 2048);
     put(&m, "a.md", "x");
     write_tar(t, "none.tar", &m);

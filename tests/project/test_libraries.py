@@ -8,9 +8,9 @@ from pathlib import Path
 SRC = Path(__file__).resolve().parents[2] / "src"
 LIVES_IN = {
     "jpeglib.h": {"codec", "jobs"}, "jerror.h": {"codec"},  # jobs writes JPEG when it shrinks
-    "spng.h": {"codec"}, "webp/": {"codec"}, "zlib.h": {"codec"},
+    "spng.h": {"codec"}, "webp/": {"codec"}, "zlib.h": {"codec", "dataset"},
     "hdf5.h": {"hdf5"}, "libdeflate.h": {"codec", "jobs", "hdf5"},  # deflated chunks are written by build and rechunk
-    "lz4.h": {"codec"}, "zstd.h": {"codec"},
+    "lz4.h": {"codec"}, "zstd.h": {"codec", "dataset"},
     "sndfile.h": {"codec"}, "liburing": {"io"}, "curl/": {"io"}, "jansson.h": {"codec", "dataset", "order", "jobs"},
     "xxhash.h": {"base"}, "Python.h": {"python"},
 }
