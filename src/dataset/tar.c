@@ -257,6 +257,7 @@ static int find_classes(struct dataset_job *job, const struct tar_table *t, stru
 
 struct adding {
     struct dataset_job *job;
+    const struct archive *archives;
     struct tar_table *table;
     struct tar_labels *labels;
     bool has_classes;
@@ -275,8 +276,7 @@ static int add_fields(struct adding *a, struct fb_error *e)
 
 static int add_image(struct adding *a, const struct tar_image *image, struct fb_error *e)
 {
-    const struct tar_source *s = a->job->own;
-    const struct archive *from = &s->archive[image->archive];
+    const struct archive *from = &a->archives[image->archive];
     const char *key = tar_table_key(a->table, image);
     a->key.length = 0;
     if (a->table->has_clashes)
@@ -314,19 +314,18 @@ static int add_all(struct adding *a, struct fb_error *e)
     return 0;
 }
 
-static int add_table(struct dataset_job *job, struct tar_table *t, struct fb_error *e)
+static int add_table(struct dataset_job *job, const struct archive *archives, uint32_t count, struct tar_table *t, struct fb_error *e)
 {
-    const struct tar_source *s = job->own;
-    for (uint32_t i = 0; i < s->count; i++)
-        FB_TRY(tar_table_read(t, job, &s->archive[i], i, e));
+    for (uint32_t i = 0; i < count; i++)
+        FB_TRY(tar_table_read(t, job, &archives[i], i, e));
     FB_TRY(tar_table_sort(t, e));
     if (tar_table_count(t) == 0)
         return refuse_empty(job, t, e);
     struct tar_labels *labels = malloc(sizeof(*labels));
     if (!labels)
         return no_memory(e);
-    tar_labels_init(labels, t, s->archive);
-    struct adding a = {.job = job, .table = t, .labels = labels, .key = {.limit = 1 << 20}};
+    tar_labels_init(labels, t, archives);
+    struct adding a = {.job = job, .archives = archives, .table = t, .labels = labels, .key = {.limit = 1 << 20}};
     int rc = add_all(&a, e);
     text_free(&a.key);
     tar_labels_free(labels);
@@ -334,32 +333,37 @@ static int add_table(struct dataset_job *job, struct tar_table *t, struct fb_err
     return rc;
 }
 
-static int add_notes(struct dataset_job *job, struct tar_table *t, struct fb_error *e)
+static int note_left_out(struct dataset_job *job, struct tar_table *t, struct fb_error *e)
 {
-    char what[64];
     struct text note = {.limit = 4096};
-    if (describe(job->own, what, sizeof(what)) < 0)
-        return no_memory(e);
-    FB_TRY(catalog_add_note(job->w, "archives", what, e));
     left_out_note(&t->left_out, &note);
     int rc = note.length ? catalog_add_note(job->w, "left out", note.data, e) : 0;
     text_free(&note);
     return rc;
 }
 
-static int scan(struct dataset_job *job, struct fb_error *e)
+int tar_add_samples(struct dataset_job *job, const struct archive *archives, uint32_t count, struct fb_error *e)
 {
-    const struct tar_source *s = job->own;
     struct tar_table *t = malloc(sizeof(*t));
     if (!t)
         return no_memory(e);
     tar_table_init(t);
-    int rc = s->is_all_packs ? pack_merge(job, s->archive, s->count, e) : add_table(job, t, e);
+    int rc = add_table(job, archives, count, t, e);
     if (rc == 0)
-        rc = add_notes(job, t, e);
+        rc = note_left_out(job, t, e);
     tar_table_free(t);
     free(t);
     return rc;
+}
+
+static int scan(struct dataset_job *job, struct fb_error *e)
+{
+    const struct tar_source *s = job->own;
+    char what[64];
+    if (describe(s, what, sizeof(what)) < 0)
+        return no_memory(e);
+    FB_TRY(s->is_all_packs ? pack_merge(job, s->archive, s->count, e) : tar_add_samples(job, s->archive, s->count, e));
+    return catalog_add_note(job->w, "archives", what, e);
 }
 
 const struct dataset_ops dataset_tar = {

@@ -14,7 +14,7 @@
 /* One archive of the source. */
 struct archive {
     char *path;    /* as the user knows it */
-    char *place;   /* the plain archive that a compressed one was unpacked into; NULL: it is one itself */
+    char *place;   /* what to open instead: what a compressed one was unpacked into, what is known of one in a bucket; NULL: itself */
     char *object;  /* as the catalog names it: relative to the root, or absolute */
     uint64_t size;
     int64_t mtime_ns;
@@ -74,6 +74,9 @@ void tar_table_free(struct tar_table *t);
 int tar_table_read(struct tar_table *t, struct dataset_job *job, const struct archive *a, uint32_t number, struct fb_error *e);
 /* By key; of members with the same name in the same archive the last one stays, as tar has it. */
 int tar_table_sort(struct tar_table *t, struct fb_error *e);
+
+/* tar.c: adds the samples of all archives to job->w, with their labels, and the notes about what was left out. */
+int tar_add_samples(struct dataset_job *job, const struct archive *archives, uint32_t count, struct fb_error *e);
 
 static inline uint64_t tar_table_count(const struct tar_table *t)
 {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,12 +123,86 @@ def test_shards_in_a_bucket_are_one_data_set(server: Server, env: dict[str, str]
     assert not info(env, "s3://bucket/t-{0..1}.tar")["catalog_is_new"]
 
 
-def test_archives_without_an_index_are_refused_in_words(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
+def test_archives_without_an_index_are_read_through_once(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
     subprocess.run(["tar", "cf", tmp_path / "x.tar", "-C", photos, "."], check=True)
     server.put("bucket", "x.tar", (tmp_path / "x.tar").read_bytes())
-    assert "no index" in run(env, "info", "s3://bucket/x.tar", code=1)
+    first = info(env, "s3://bucket/x.tar")
+    assert (first["fingerprint"], first["samples"]) == (info(env, photos)["fingerprint"], info(env, photos)["samples"])
+    ours = json.loads(run(env, "bench", "s3://bucket/x.tar", "--transform", "resize size=32,32", "--json"))
+    theirs = json.loads(run(env, "bench", str(photos), "--transform", "resize size=32,32", "--json"))
+    assert ours["checksum"] == theirs["checksum"]
+    server.log.clear()
+    assert not info(env, "s3://bucket/x.tar")["catalog_is_new"]
+    whole = [r for r in server.log if "range" in r.headers and r.headers["range"].startswith("bytes=0-") and r.headers["range"] != "bytes=0-511"]
+    assert not whole, "it was read through again"
     server.put("bucket", "y.tar", b"short")
     assert "ends before" in run(env, "info", "s3://bucket/y.tar", code=3)
+
+
+def tar_of(members: list[tuple[str, bytes]]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, data in members:
+            about = tarfile.TarInfo(name)
+            about.size = len(data)
+            tar.addfile(about, io.BytesIO(data))
+    return out.getvalue()
+
+
+def test_labels_beside_the_images_of_an_archive_come_from_a_bucket(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
+    pictures = [p.read_bytes() for p in sorted(photos.rglob("photo*.jpg"))]
+    long = "deep/" * 40
+    for k in range(2):
+        members = [m for i, data in enumerate(pictures[k::2]) for m in ((f"{long}{k}{i:03}.jpg", data), (f"{long}{k}{i:03}.cls", str(i % 7).encode()),
+                                                                        (f"{long}{k}{i:03}.bin", b"?" * 3000))]
+        (tmp_path / f"w-{k}.tar").write_bytes(tar_of(members))
+        server.put("bucket", f"w-{k}.tar", (tmp_path / f"w-{k}.tar").read_bytes())
+    far, near = (subprocess.run([sys.executable, "-c", LOADER, s], env=env, capture_output=True, text=True, timeout=120)
+                 for s in ("s3://bucket/w-{0..1}.tar", str(tmp_path / "w-{0..1}.tar")))
+    assert far.returncode == 0, far.stderr
+    assert far.stdout == near.stdout
+
+
+def test_members_larger_than_the_window_are_passed_over(server: Server, env: dict[str, str], photos: Path) -> None:
+    pictures = [p.read_bytes() for p in sorted(photos.rglob("*.jpg"))[:3]]
+    server.put("bucket", "big.tar", tar_of([("a.jpg", pictures[0]), ("film.mov", bytes(80 << 20)), ("b.jpg", pictures[1]), ("c.jpg", pictures[2])]))
+    server.log.clear()
+    assert info(env, "s3://bucket/big.tar")["samples"] == 3
+    asked = 0
+    for r in server.log:
+        if "range" in r.headers:
+            first, last = map(int, r.headers["range"].removeprefix("bytes=").split("-"))
+            asked += last - first + 1
+    assert asked < 50 << 20
+
+
+def test_an_archive_replaced_while_it_is_read_through_is_refused(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
+    subprocess.run(["tar", "cf", tmp_path / "x.tar", "-C", photos, "."], check=True)
+    data = (tmp_path / "x.tar").read_bytes() + bytes(40 << 20)
+    server.put("bucket", "x.tar", data)
+    asked = [0]
+
+    def replace(s: Server, bucket: str, key: str) -> None:
+        asked[0] += 1
+        if asked[0] == 4:
+            s.put(bucket, key, data[:-512] + b"x" * 512)
+
+    server.after_get = replace
+    assert "replaced" in run(env, "info", "s3://bucket/x.tar", code=3)
+
+
+@pytest.mark.parametrize("harm", ["cut", "header", "text"])
+def test_damaged_archives_are_named_with_their_place(server: Server, env: dict[str, str], photos: Path, harm: str) -> None:
+    data = tar_of([(p.name, p.read_bytes()) for p in sorted(photos.rglob("photo*.jpg"))])
+    if harm == "cut":
+        data = data[:700]
+    elif harm == "header":
+        data = data[:156] + b"\xff" * 300 + data[456:]
+    else:
+        data = b"This is no archive. " * 500
+    server.put("bucket", "bad.tar", data)
+    said = run(env, "info", "s3://bucket/bad.tar", code=3)
+    assert "s3://bucket/bad.tar" in said and "/proc/" not in said
 
 
 def test_a_pack_replaced_after_opening_gives_no_sample(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
