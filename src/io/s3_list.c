@@ -171,6 +171,8 @@ static int handle(struct stretch *s, struct fb_error *e)
         return s->task.status;
     }
     int rc = s3_page_read(&page, s->body.data ? s->body.data : "", s->body.length, &v, e);
+    if (rc == 0 && page.is_truncated && s->has_token && strcmp(page.token.data, s->token.data) == 0)
+        rc = error_set(e, FB_E_DATA, "dataset", "the S3 server's listing goes in circles: a page names itself as the next");
     s->is_over = rc < 0 || !page.is_truncated || s->is_out;
     s->has_token = page.token.length > 0;
     text_free(&s->token);

@@ -249,3 +249,39 @@ def test_a_listing_survives_passing_errors(server: Server, env: dict[str, str]) 
     server.page_size = 10
     server.faults = [Fault("status", "list-type", every=4), Fault("reset", "list-type", every=9)]
     assert len(listing(env, "s3://bucket")) == 95
+
+
+def page(keys: list[str], token: str) -> bytes:
+    objects = "".join(f"<Contents><Key>{k}</Key><ETag>e</ETag><Size>1</Size></Contents>" for k in keys)
+    return f"<ListBucketResult><IsTruncated>true</IsTruncated>{objects}<NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>".encode()
+
+
+@pytest.mark.parametrize("keys", [["a", "b"], ["b", "a"], []])
+def test_a_listing_that_goes_in_circles_ends(server: Server, env: dict[str, str], keys: list[str]) -> None:
+    server.buckets["bucket"] = {}
+    server.faults = [Fault("text", "list-type", text=page(keys, "again"))]
+    with pytest.raises(RuntimeError, match="circles|order"):
+        listing(env, "s3://bucket", timeout=30)
+
+
+def test_a_redirected_listing_carries_no_credentials(server: Server, env: dict[str, str]) -> None:
+    other = Server()
+    other.is_anonymous = True
+    other.put("bucket", "k", b"x")
+    server.put("bucket", "k", b"x")
+    server.faults = [Fault("redirect", "list-type", headers={"Location": other.url + "/bucket?list-type=2&encoding-type=url"})]
+    try:
+        assert list(listing(env, "s3://bucket")) == ["k"]
+        assert other.log
+        assert not any({"authorization", "x-amz-security-token"} & set(r.headers) for r in other.log)
+    finally:
+        other.stop()
+
+
+def test_an_object_that_is_gone_by_the_time_it_is_read_is_said_at_once(server: Server, env: dict[str, str]) -> None:
+    asks = put_many(server, 20)
+    del server.buckets["bucket"]["o7"]
+    objects = get(env, "s3://bucket", asks).objects
+    assert objects[7]["status"] == E_NOT_FOUND
+    assert sum(o["status"] == 0 for o in objects) == 19
+    assert sum(r.path.endswith("/o7") for r in server.log) == 1
