@@ -3,13 +3,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "base/clock.h"
 #include "host/host.h"
+#include "io/io.h"
 #include "jobs/pack_own.h"
 
-enum { SKIPPED_NAMED = 1000, LEAST_THREADS = 2, MOST_THREADS = 16, LEAST_SHARD = 64 << 10 };
+static const uint64_t close_ns = 1000000000;
+enum { SKIPPED_NAMED = 1000, LEAST_THREADS = 2, MOST_THREADS = 16, STORE_THREADS = 48, LEAST_SHARD = 64 << 10 };
 
 static struct dataset_request request_of(const fb_options *o)
 {
@@ -18,7 +21,8 @@ static struct dataset_request request_of(const fb_options *o)
                                     .progress = o->progress,
                                     .interrupted = o->interrupted,
                                     .ctx = o->ctx,
-                                    .log = {o->log, o->ctx}};
+                                    .log = {o->log, o->ctx},
+                                    .stores = io_stores};
 }
 
 /* ---- before ---- */
@@ -72,7 +76,9 @@ static int prepare(struct packing *p, struct fb_error *e)
     p->out->fingerprint = catalog_fingerprint(p->dataset.catalog);
     FB_TRY(sum_bytes(p, e));
     FB_TRY(pack_names_open(&p->names, p->dataset.catalog, e));
-    p->source = (struct pack_source){&p->dataset, &p->names, p->q->skips_bad, {p->q->shorter, p->q->quality}};
+    p->source = (struct pack_source){&p->dataset, &p->names, p->q->skips_bad, {p->q->shorter, p->q->quality}, NULL};
+    if (p->dataset.root_fd < 0)
+        FB_TRY(io_open(&p->source.io, p->dataset.io, STORE_THREADS, &r.log, e));
     atomic_store(&p->budget.limit, UINT64_C(1) << 30);
     struct stat st;
     if (!p->q->shorter && p->dataset.learnt_dir && stat(p->dataset.learnt_dir, &st) == 0)
@@ -125,16 +131,19 @@ static int copy_all(struct packing *p, struct pack_reader *r, struct fb_error *e
     return p->next < catalog_count(p->dataset.catalog) ? FB_E_INTERRUPTED : 0;
 }
 
-static int threads_of(const fb_options *o)
+/* Those that read from a store wait for most of their time. */
+static int threads_of(const fb_options *o, bool is_store)
 {
     int n = o->threads > 0 ? o->threads : host_cores();
+    if (is_store && o->threads <= 0)
+        return STORE_THREADS;
     return o->threads > 0 ? n : n < LEAST_THREADS ? LEAST_THREADS : n > MOST_THREADS ? MOST_THREADS : n;
 }
 
 static int pack_records(struct packing *p, struct fb_error *e)
 {
     struct pack_reader *r;
-    FB_TRY(pack_reader_open(&r, &p->source, p->next, threads_of(&p->q->options), e));
+    FB_TRY(pack_reader_open(&r, &p->source, p->next, threads_of(&p->q->options, p->source.io != NULL), e));
     int rc = copy_all(p, r, e);
     pack_reader_close(r);
     if (rc == 0 && p->out->samples == 0)
@@ -189,6 +198,8 @@ static void clean_up(struct packing *p, int rc)
     pack_shard_close(&p->shard);
     learnt_close(p->learnt);
     pack_names_close(&p->names);
+    if (p->source.io)
+        p->source.io->ops->close(p->source.io, close_ns);
     dataset_close(&p->dataset);
     pack_files_close(&p->files);
 }

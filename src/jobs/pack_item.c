@@ -1,56 +1,13 @@
 /* Making one record. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/checksum.h"
 #include "codec/codec.h"
+#include "jobs/pack_input.h"
 #include "jobs/pack_item.h"
 
 enum { PACK_SHRINK_MOST = 512 << 20 };
-
-static int64_t mtime_of(const struct stat *st)
-{
-    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-}
-
-static int changed(struct fb_error *e, const char *what)
-{
-    error_set(e, FB_E_STATE, "pack", "the source %s", what);
-    error_remedy(e, "leave it alone while it is packed, then pack again");
-    return FB_E_STATE;
-}
-
-int pack_check_unchanged(int fd, const struct stat *before, struct fb_error *e)
-{
-    struct stat now;
-    if (fstat(fd, &now) < 0)
-        return error_set_errno(e, "pack", errno, "look at the file");
-    return now.st_size == before->st_size && mtime_of(&now) == mtime_of(before) ? 0 : changed(e, "was changed while it was read");
-}
-
-int pack_open_sample(const struct pack_source *s, struct pack_item *item, struct stat *st, struct fb_error *e)
-{
-    const struct catalog_sample *w = &item->where;
-    int fd = openat(s->dataset->root_fd, w->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return error_set_errno(e, "pack", errno, "open the file");
-    bool is_whole = w->offset == 0 && w->length == w->object_size;
-    int rc = fstat(fd, st) < 0       ? error_set_errno(e, "pack", errno, "look at the file")
-             : !S_ISREG(st->st_mode) ? error_set(e, FB_E_DATA, "pack", "it is not a regular file")
-             : is_whole              ? 0
-             : (uint64_t)st->st_size == w->object_size && mtime_of(st) == w->mtime_ns ? 0
-                                                                                      : changed(e, "was changed since it was catalogued");
-    if (rc < 0) {
-        close(fd);
-        return rc;
-    }
-    item->size = item->source_size = is_whole ? (uint64_t)st->st_size : w->length;
-    item->mtime_ns = mtime_of(st);
-    return fd;
-}
 
 /* ---- bytes ---- */
 
@@ -67,27 +24,12 @@ static bool reserve(struct text *t, size_t more)
     return true;
 }
 
-static int read_all(int fd, char *out, uint64_t offset, uint64_t n, struct fb_error *e)
-{
-    for (uint64_t done = 0; done < n;) {
-        ssize_t got = pread(fd, out + done, n - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return error_set_errno(e, "pack", errno, "read the file");
-        if (got == 0)
-            return changed(e, "became shorter while it was read");
-        done += (uint64_t)got;
-    }
-    return 0;
-}
-
 /* For a key without a usable extension. */
-static const char *extension_by_content(int fd, uint64_t offset)
+static const char *extension_by_content(const struct pack_input *in, uint64_t size)
 {
     uint8_t b[12] = {0};
-    ssize_t n = pread(fd, b, sizeof(b), (off_t)offset);
-    return n < (ssize_t)sizeof(b)           ? "bin"
+    bool is_read = size >= sizeof(b) && pack_input_read(in, b, 0, sizeof(b), NULL) == 0;
+    return !is_read                         ? "bin"
            : b[0] == 0xFF && b[1] == 0xD8   ? "jpg"
            : memcmp(b, "\x89PNG", 4) == 0   ? "png"
            : memcmp(b + 8, "WEBP", 4) == 0  ? "webp"
@@ -108,13 +50,13 @@ static int check_image(const uint8_t *bytes, size_t n, struct fb_error *e)
 
 /* ---- the record ---- */
 
-static int put_name(const struct pack_source *s, struct pack_item *item, int fd, bool is_shrunk, size_t *stem)
+static int put_name(const struct pack_source *s, struct pack_item *item, const struct pack_input *in, bool is_shrunk, size_t *stem)
 {
     const char *extension = is_shrunk ? "jpg" : pack_names_extension(item->where.key);
     item->name.length = 0;
     item->is_renamed = pack_names_stem(s->names, item->sample, item->where.key, &item->name);
     *stem = item->name.length;
-    text_printf(&item->name, ".%s", extension[0] ? extension : extension_by_content(fd, item->where.offset));
+    text_printf(&item->name, ".%s", extension[0] ? extension : extension_by_content(in, item->source_size));
     return item->name.failed ? -1 : 0;
 }
 
@@ -128,7 +70,7 @@ static int put_labels(const struct pack_source *s, struct pack_item *item, struc
 }
 
 /* Reads the sample into `tail`, which small ones do not need, and makes a smaller picture of it. 1: it is in `shrunk`. */
-static int shrink(const struct pack_source *s, struct pack_item *item, int fd, struct fb_error *e)
+static int shrink(const struct pack_source *s, struct pack_item *item, const struct pack_input *in, struct fb_error *e)
 {
     item->tail.length = item->shrunk.length = 0;
     if (s->shrink.shorter == 0)
@@ -137,7 +79,7 @@ static int shrink(const struct pack_source *s, struct pack_item *item, int fd, s
         return error_set(e, FB_E_DATA, "pack", "a file of %llu bytes is too large to be made smaller", (unsigned long long)item->size);
     if (!reserve(&item->tail, item->size))
         return no_memory(e);
-    FB_TRY(read_all(fd, item->tail.data, item->where.offset, item->size, e));
+    FB_TRY(pack_input_read(in, item->tail.data, 0, item->size, e));
     int rc = pack_shrink(&s->shrink, (const uint8_t *)item->tail.data, item->size, &item->shrunk, e);
     if (rc == 1)
         item->size = item->shrunk.length;
@@ -154,12 +96,12 @@ static int finish_record(const struct pack_source *s, struct pack_item *item, si
     return 0;
 }
 
-static int fill_small(const struct pack_source *s, struct pack_item *item, int fd, size_t stem, struct fb_error *e)
+static int fill_small(const struct pack_source *s, struct pack_item *item, const struct pack_input *in, size_t stem, struct fb_error *e)
 {
     struct text *r = &item->record;
     if (!reserve(r, item->size + 4096))
         return no_memory(e);
-    FB_TRY(read_all(fd, r->data + r->length, item->where.offset, item->size, e));
+    FB_TRY(pack_input_read(in, r->data + r->length, 0, item->size, e));
     const uint8_t *bytes = (const uint8_t *)r->data + r->length;
     if (s->must_be_image)
         FB_TRY(check_image(bytes, item->size, e));
@@ -167,14 +109,14 @@ static int fill_small(const struct pack_source *s, struct pack_item *item, int f
     return finish_record(s, item, stem, e);
 }
 
-static int fill(const struct pack_source *s, struct pack_item *item, int fd, struct fb_error *e)
+static int fill(const struct pack_source *s, struct pack_item *item, const struct pack_input *in, struct fb_error *e)
 {
     size_t stem;
     item->record.length = 0;
-    int is_shrunk = shrink(s, item, fd, e);
+    int is_shrunk = shrink(s, item, in, e);
     if (is_shrunk < 0)
         return is_shrunk;
-    if (put_name(s, item, fd, is_shrunk, &stem) < 0)
+    if (put_name(s, item, in, is_shrunk, &stem) < 0)
         return no_memory(e);
     pack_put_header(&item->record, item->name.data, item->size, item->mtime_ns);
     item->data_at = item->record.length;
@@ -188,7 +130,7 @@ static int fill(const struct pack_source *s, struct pack_item *item, int fd, str
     }
     item->tail.length = 0;
     if (!item->is_large)
-        return fill_small(s, item, fd, stem, e);
+        return fill_small(s, item, in, stem, e);
     static const char zeros[512];
     text_append(&item->tail, zeros, (size_t)(-item->size & 511));
     return put_labels(s, item, &item->tail, stem, e);
@@ -196,15 +138,13 @@ static int fill(const struct pack_source *s, struct pack_item *item, int fd, str
 
 static int make(const struct pack_source *s, struct pack_item *item, struct fb_error *e)
 {
-    struct stat st;
+    struct pack_input in;
     FB_TRY(catalog_sample(s->dataset->catalog, item->sample, &item->where, e));
-    int fd = pack_open_sample(s, item, &st, e);
-    if (fd < 0)
-        return fd;
-    int rc = fill(s, item, fd, e);
+    FB_TRY(pack_input_open(&in, s, item, e));
+    int rc = fill(s, item, &in, e);
     if (rc == 0)
-        rc = pack_check_unchanged(fd, &st, e);
-    close(fd);
+        rc = pack_input_check(&in, e);
+    pack_input_close(&in);
     return rc;
 }
 

@@ -7,11 +7,10 @@
 #ifndef FB_JOBS_PACK_READER_H
 #define FB_JOBS_PACK_READER_H
 
-#include <sys/stat.h>
-
 #include "dataset/dataset.h"
 #include "jobs/pack_record.h"
 #include "jobs/pack_shrink.h"
+#include "model/io_ops.h"
 
 enum { PACK_LARGE = 32 << 20 };
 
@@ -20,6 +19,7 @@ struct pack_source {
     const struct pack_names *names;
     bool must_be_image; /* a sample whose header no codec can read is bad */
     struct pack_shrink shrink;
+    struct io *io; /* of a store; NULL: files */
 };
 
 struct pack_item {
@@ -43,10 +43,5 @@ int pack_reader_open(struct pack_reader **out, const struct pack_source *source,
 /* The next item, the caller's until the next call. NULL: all have been taken, or `interrupted` said so (FB_E_INTERRUPTED). */
 struct pack_item *pack_reader_take(struct pack_reader *r, int (*interrupted)(void *ctx), void *ctx, struct fb_error *e);
 void pack_reader_close(struct pack_reader *r);
-
-/* Opens the sample's object and looks at it; size and mtime are of the sample as it is now. Returns the descriptor or a negative code. */
-int pack_open_sample(const struct pack_source *s, struct pack_item *item, struct stat *st, struct fb_error *e);
-/* FB_E_STATE if what the descriptor leads to is not what `before` says. */
-int pack_check_unchanged(int fd, const struct stat *before, struct fb_error *e);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/checksum.h"
 #include "dataset/pack_index.h"
 #include "dataset/tar_reader.h"
+#include "jobs/pack_input.h"
 #include "jobs/pack_own.h"
 
 enum { PIECE = 1 << 20 };
@@ -32,13 +33,13 @@ static bool is_whole(int fd, const struct pack_entry *entry, char *piece)
 static bool is_source_same(struct packing *p, const struct pack_entry *entry)
 {
     struct pack_item item = {.sample = entry->sample};
-    struct stat st;
+    struct pack_input in;
     if (entry->sample >= catalog_count(p->dataset.catalog) || catalog_sample(p->dataset.catalog, entry->sample, &item.where, NULL) < 0)
         return false;
-    int fd = pack_open_sample(&p->source, &item, &st, NULL);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0 && item.source_size == entry->source_length && item.mtime_ns == entry->mtime_ns;
+    if (pack_input_open(&in, &p->source, &item, NULL) < 0)
+        return false;
+    pack_input_close(&in);
+    return item.source_size == entry->source_length && item.mtime_ns == entry->mtime_ns;
 }
 
 static bool is_in_place(const struct packing *p, const struct pack_entry *entry)

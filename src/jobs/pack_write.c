@@ -1,5 +1,4 @@
 /* Records into shards. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "jobs/pack_input.h"
 #include "jobs/pack_own.h"
 #include "jobs/write_all.h"
 
@@ -68,40 +68,33 @@ struct copying {
     uint64_t at;
 };
 
-static int copy_piece(struct packing *p, struct copying *c, int from, uint64_t offset, size_t n, struct fb_error *e)
+static int copy_piece(struct packing *p, struct copying *c, const struct pack_input *in, uint64_t offset, size_t n, struct fb_error *e)
 {
-    ssize_t got = pread(from, c->piece, n, (off_t)offset);
-    if (got < 0)
-        return errno == EINTR ? 0 : error_set_errno(e, "pack", errno, "read the file");
-    if (got == 0)
-        return error_set(e, FB_E_STATE, "pack", "the source became shorter while it was read");
-    checksum_add(c->data, c->piece, (size_t)got);
-    checksum_add(c->record, c->piece, (size_t)got);
-    FB_TRY(write_all_at(p->shard.fd, c->piece, (size_t)got, c->at, e));
-    c->at += (uint64_t)got;
+    FB_TRY(pack_input_read(in, c->piece, offset, n, e));
+    checksum_add(c->data, c->piece, n);
+    checksum_add(c->record, c->piece, n);
+    FB_TRY(write_all_at(p->shard.fd, c->piece, n, c->at, e));
+    c->at += n;
     return 0;
 }
 
 static int copy_large(struct packing *p, struct copying *c, struct pack_item *item, struct fb_error *e)
 {
-    struct stat st;
-    uint64_t size = item->size;
+    struct pack_input in;
+    uint64_t size = item->size, start = c->at;
     int64_t mtime_ns = item->mtime_ns;
-    int fd = pack_open_sample(&p->source, item, &st, e);
-    if (fd < 0)
-        return fd;
+    FB_TRY(pack_input_open(&in, &p->source, item, e));
     int rc =
         item->size == size && item->mtime_ns == mtime_ns ? 0 : error_set(e, FB_E_STATE, "pack", "the source was changed while it was read");
-    uint64_t start = c->at;
     while (rc == 0 && c->at - start < size) {
         uint64_t left = size - (c->at - start);
-        rc = copy_piece(p, c, fd, item->where.offset + (c->at - start), left < PIECE ? (size_t)left : PIECE, e);
+        rc = copy_piece(p, c, &in, c->at - start, left < PIECE ? (size_t)left : PIECE, e);
         if (rc == 0 && p->q->options.interrupted && p->q->options.interrupted(p->q->options.ctx))
             rc = error_set(e, FB_E_INTERRUPTED, "pack", "interrupted");
     }
     if (rc == 0)
-        rc = pack_check_unchanged(fd, &st, e);
-    close(fd);
+        rc = pack_input_check(&in, e);
+    pack_input_close(&in);
     return rc;
 }
 
