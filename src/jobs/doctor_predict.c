@@ -57,6 +57,13 @@ static double deepest_rate(const struct doctor_result *r, double share_of_bytes)
     return share_of_bytes < 1 ? rate / share_of_bytes : rate; /* smaller ones: as many bytes, more samples */
 }
 
+/* CPU of a first epoch from storage, of data that was tried in memory. */
+static double cold_demand(const struct doctor_result *r, double demand_s, double bytes)
+{
+    double per_byte = r->storage.cold_cpu_s;
+    return per_byte > 0 ? demand_s + per_byte * bytes : demand_s;
+}
+
 /* Every epoch of pictures as arrays of numbers; what decoding them once costs is not in it. */
 static void add_decoded(struct doctor_result *r, const char *source)
 {
@@ -64,7 +71,8 @@ static void add_decoded(struct doctor_result *r, const char *source)
     const struct storage_probe *p = &r->storage;
     double storage = p->points ? p->point[p->points - 1].bytes_per_s / each : INFINITY;
     bool fits = bytes < 0.8 * r->machine.memory_available_bytes;
-    double first = doctor_cpu_rate(r, r->decoded_first_cpu_s, threads), later = doctor_cpu_rate(r, r->decoded_cpu_s, threads);
+    double first = doctor_cpu_rate(r, cold_demand(r, r->decoded_first_cpu_s, each), threads);
+    double later = doctor_cpu_rate(r, r->decoded_cpu_s, threads);
     struct doctor_row *row =
         doctor_add_row(r, REMEDY_DECODED, isnan(r->cold_rate) ? NAN : fmin(storage, first), fits ? later : fmin(storage, later));
     row->disk_bytes = bytes;
@@ -103,7 +111,8 @@ static void add_smaller(struct doctor_result *r, const char *source)
     double threads = r->machine.threads, bytes = (double)r->data.bytes * r->smaller_share;
     bool fits = bytes < 0.8 * r->machine.memory_available_bytes;
     double deep = deepest_rate(r, r->smaller_share), storage = r->storage_limits ? fmax(r->cold_rate, isnan(deep) ? 0 : deep) : INFINITY;
-    double first = doctor_cpu_rate(r, r->smaller_first_cpu_s, threads), later = doctor_cpu_rate(r, r->smaller_cpu_s, threads);
+    double first = doctor_cpu_rate(r, cold_demand(r, r->smaller_first_cpu_s, r->sample_bytes * r->smaller_share), threads);
+    double later = doctor_cpu_rate(r, r->smaller_cpu_s, threads);
     struct doctor_row *row =
         doctor_add_row(r, REMEDY_SMALLER, isnan(r->cold_rate) ? NAN : fmin(storage, first), fits ? later : fmin(storage, later));
     row->disk_bytes = bytes;

@@ -152,6 +152,27 @@ static double time_opens(const struct dataset *d)
     return opens ? (double)(clock_now_ns() - since) / 1e9 / opens : NAN;
 }
 
+/* What the kernel spends on a byte that was not in memory: pages to find, the device to serve. It is part of every first epoch. */
+static double time_cold_bytes(const struct dataset *d)
+{
+    enum { READS = 64 };
+    struct probe_file *file = malloc(FILES_MOST * sizeof(*file));
+    void *buffer = malloc(READ_MOST);
+    struct fb_error ignored = {0};
+    double bytes = 0;
+    int n = file && buffer ? open_samples(d, PROBE_DEPTHS, 0, false, file, &ignored) : 0;
+    uint64_t since = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (int i = 0; i < n && i < READS; i++) {
+        ssize_t got = pread(file[i].fd, buffer, file[i].bytes, file[i].at);
+        bytes += got > 0 ? (double)got : 0;
+    }
+    double spent = (double)(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - since) / 1e9;
+    close_samples(file, n > 0 ? n : 0);
+    free(buffer);
+    free(file);
+    return bytes > 0 ? spent / bytes : NAN;
+}
+
 static int measure(const struct dataset *d, uint64_t row_bytes, struct storage_probe *p, struct fb_error *e)
 {
     struct probe_file *file = malloc(FILES_MOST * sizeof(*file));
@@ -183,7 +204,7 @@ int probe_storage(const fb_options *o, uint64_t row_bytes, struct storage_probe 
     struct dataset d;
     struct dataset_request r = {.source = o->source, .catalog_dir = o->catalog_dir, .progress = o->progress, .interrupted = o->interrupted,
                                 .ctx = o->ctx, .log = {o->log, o->ctx}, .stores = io_stores};
-    *p = (struct storage_probe){.read_bytes = NAN, .open_s = NAN};
+    *p = (struct storage_probe){.read_bytes = NAN, .open_s = NAN, .cold_cpu_s = NAN};
     FB_TRY(dataset_open(&d, &r, e));
     int rc = 0;
     if (d.io && catalog_count(d.catalog)) {
@@ -191,6 +212,7 @@ int probe_storage(const fb_options *o, uint64_t row_bytes, struct storage_probe 
     } else if (catalog_count(d.catalog)) {
         rc = measure(&d, row_bytes, p, e);
         p->open_s = time_opens(&d);
+        p->cold_cpu_s = time_cold_bytes(&d);
     }
     dataset_close(&d);
     return rc;

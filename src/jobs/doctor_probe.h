@@ -19,6 +19,7 @@ struct storage_probe {
     int points;                               /* 0: not measured */
     double read_bytes;                        /* of one read, mean: samples as they are, at most 1 MiB each */
     double open_s;                            /* CPU and waiting of open, stat and close of a file that is in memory; NAN: not measured */
+    double cold_cpu_s;                        /* CPU per byte that comes from storage through the page cache; NAN: not measured */
     bool is_direct;                           /* past the page cache; else the pages were dropped before */
 };
 
