@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import threading
@@ -164,3 +165,30 @@ def test_secrets_are_nowhere_to_be_seen(server: Server, env: dict[str, str], tmp
     for canary in (SECRET_KEY, CANARY_TOKEN):
         assert not any(canary.encode() in s for s in seen)
     assert all(ACCESS_KEY not in r.wire for r in server.log)
+
+
+def test_secrets_are_in_no_report_copy_or_cache(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+    """Everything that writes files: caches, copies and their logs, packs, recordings and pages; and the command lines that others can see."""
+    Image = pytest.importorskip("PIL.Image")
+    env |= {"AWS_SESSION_TOKEN": CANARY_TOKEN, "FULLBORE_LOG": "debug"}
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30), (200, 30, 60)).save(out, "JPEG")
+    for i in range(12):
+        server.put("bucket", f"p/{'ab'[i % 2]}/{i}.jpg", out.getvalue())
+    at = tmp_path / "written"
+    at.mkdir()
+    bench = [COMMAND, "bench", "s3://bucket/p", "--transform", "resize size=16,16", "--batch-size", "4"]
+    commands = [[*bench, "--cache-dir", at / "cache", "--epochs", "2"], [*bench, "--json"], [COMMAND, "stage", "s3://bucket/p", at / "copy", "--verify"],
+                [COMMAND, "pack", "s3://bucket/p", "-o", at / "p.tar"], [COMMAND, "doctor", "s3://bucket/p", "--json"],
+                [COMMAND, "watch", "-o", at / "run.fbr", "--", *bench], [COMMAND, "report", at / "run.fbr", "-o", at / "report.html"]]
+    seen, codes = [], {}
+    for command in commands:
+        done = subprocess.run(command, env=env, capture_output=True, timeout=120, cwd=at)
+        seen.append(done.stdout + done.stderr)
+        codes[" ".join(map(str, command[1:3]))] = (done.returncode, done.stderr[-200:])
+    files = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert len(files) > 12, codes
+    seen += [p.read_bytes() for p in files]
+    for canary in (SECRET_KEY, CANARY_TOKEN):
+        assert not any(canary.encode() in s for s in seen), codes
+    assert codes["bench s3://bucket/p"][0] == 0 and codes["stage s3://bucket/p"][0] == 0, codes
