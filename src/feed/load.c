@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "feed/arrays.h"
 #include "feed/crew.h"
 #include "feed/gather.h"
@@ -338,10 +339,25 @@ int load_next_file(struct feed *f, struct load *l, struct fb_error *e)
     return 1;
 }
 
+/* Further files are not looked for before they are read: nobody knows whether this one ever was there. */
+static int explain_missing(const struct feed *f, const struct load *l, struct fb_error *e)
+{
+    char shown[300];
+    int code = e->code;
+    error_clear(e);
+    error_set(e, code, "read", "there is no such file, but the manifest names it as the %s of %s", f->files.field[l->file - 1].name,
+              text_escape(l->slot->place[l->place].key, shown, sizeof(shown)));
+    error_remedy(e, "paths are relative to the manifest's folder, or absolute");
+    e->sys_errno = ENOENT;
+    return code;
+}
+
 /* The file at hand. 1: the load is gone. */
 static int run_file(struct worker *w, struct feed *f, struct load *l, const uint8_t **bytes, size_t *n, struct fb_error *e)
 {
     int rc = bring_bytes(w, f, l, bytes, n, e);
+    if (rc < 0 && l->file && e->sys_errno == ENOENT)
+        return explain_missing(f, l, e);
     return rc == 0 ? fill_place(w, f, l, *bytes, *n, e) : rc;
 }
 
