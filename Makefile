@@ -57,6 +57,7 @@ bench: build ## measure against bare C loops and torch's DataLoader, print the r
 	@$(SETUP) demo bench
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
 	@$(BIN)/python bench/arrays.py $(filter --quick,$(BENCH_ARGS))
+	@$(BIN)/python bench/pack.py $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python bench/watch.py
 	@$(BIN)/python bench/doctor.py
 	@$(BIN)/python bench/zoo.py --seeds $(SEEDS) || true # a wrong verdict is in the table; the bench goes on
