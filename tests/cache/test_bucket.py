@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "s3"))
 Image = pytest.importorskip("PIL.Image")
 from s3_client import COMMAND  # noqa: E402
 from s3_fixtures import env, server  # noqa: E402, F401
-from server import Server  # noqa: E402
+from server import Fault, Server  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +82,80 @@ def test_a_replaced_object_is_not_served(server: Server, env: dict[str, str], ph
         to.write_bytes((tmp_path / "new.jpg" if is_replaced else p).read_bytes())
     fresh = dict(env, XDG_CACHE_HOME=str(tmp_path / "another"))  # listed anew
     assert run(fresh, *bench)["checksum"] == run(env, "bench", tmp_path / "changed", "--transform", "eval224")["checksum"]
+
+
+# ------------------------------------------------------------------------------------------------------------ going wrong
+
+def test_keys_that_lead_outside_are_not_written(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    data = next(photos.rglob("*.jpg")).read_bytes()
+    for key in ("../../outside.jpg", "a/../../../outside.jpg", "a//b.jpg", "a/./c.jpg", "a/good.jpg"):
+        server.put("bucket", "data/" + key, data)
+    told = run(env, "stage", "s3://bucket/data", tmp_path / "deep/er/copy", code=4)
+    assert not told["complete"] and told["failed_files"] >= 2
+    assert not list(tmp_path.rglob("outside.jpg"))
+    assert (tmp_path / "deep/er/copy/a/good.jpg").read_bytes() == data
+
+
+def test_objects_that_cannot_be_read_make_it_partly_done(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    upload(server, photos)
+    server.faults = [Fault("status", "photo%3D3", status=403, code="AccessDenied"), Fault("status", "photo%3D7", status=404, code="NoSuchKey")]
+    told = run(env, "stage", "s3://bucket/data", tmp_path / "copy", code=4)
+    assert (told["complete"], told["failed_files"], told["copied_files"]) == (False, 8, 32)
+    server.faults, server.log = [], []
+    assert run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--resume", "--verify")["complete"]
+    assert contents(tmp_path / "copy") == contents(photos)
+    assert sum("photo" in r.path for r in server.log) == 8, "only what was missing is fetched"
+
+
+def test_a_bad_server_gives_a_right_copy(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    upload(server, photos)
+    server.faults = [Fault("reset", "photo", every=5), Fault("short", "photo", every=7), Fault("status", "photo", every=6)]
+    assert run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--verify")["complete"]
+    assert contents(tmp_path / "copy") == contents(photos)
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_a_killed_copy_of_a_bucket_goes_on(server: Server, env: dict[str, str], photos: Path, tmp_path: Path, moment: int) -> None:  # noqa: F811
+    upload(server, photos)
+    server.faults = [Fault("delay", "photo", seconds=0.05)]
+    process = subprocess.Popen([COMMAND, "stage", "s3://bucket/data", str(tmp_path / "copy")], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    since = time.monotonic()
+    while sum("photo" in r.path for r in server.log) < 1 + 12 * moment and time.monotonic() - since < 20:
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    there = {k: v for k, v in contents(tmp_path / "copy").items()} if (tmp_path / "copy").exists() else {}
+    assert there.items() <= contents(photos).items(), "a file that is there is whole"
+    server.faults = []
+    assert run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--resume", "--verify")["complete"]
+    assert contents(tmp_path / "copy") == contents(photos)
+
+
+def test_a_large_object_replaced_mid_copy_is_never_mixed(server: Server, env: dict[str, str], tmp_path: Path) -> None:  # noqa: F811
+    old, new = b"o" * (40 << 20), b"n" * (40 << 20)
+    server.put("bucket", "h/train.h5", old)
+    asked = [0]
+
+    def replace(s: Server, bucket: str, key: str) -> None:
+        asked[0] += 1
+        if asked[0] == 4:
+            s.put(bucket, key, new)
+
+    server.after_get = replace
+    done = subprocess.run([COMMAND, "stage", "s3://bucket/h/train.h5", str(tmp_path / "copy")], env=env, capture_output=True, text=True, timeout=60)
+    path = tmp_path / "copy/train.h5"
+    assert done.returncode != 0 or path.read_bytes() in (old, new), done.stderr
+    assert not path.exists() or path.read_bytes() in (old, new)
+
+
+def test_a_full_disk_under_a_bucket_ends_the_cache_not_the_run(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    upload(server, photos)
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", small], capture_output=True).returncode:
+        pytest.skip("this user may not mount a small disk")
+    try:
+        told = run(env, "bench", "s3://bucket/data", "--transform", "eval224", "--cache-dir", small, "--epochs", "2")
+        assert told["checksum"] == run(env, "bench", photos, "--transform", "eval224", "--epochs", "2")["checksum"]
+    finally:
+        subprocess.run(["umount", small], check=True)
