@@ -13,7 +13,7 @@ static void make_page(const struct report_side *s, int count, struct text *t)
     page_begin(t, count == 1 ? "fullbore report" : "fullbore report: two runs");
     text_printf(t, "<header><h1>fullbore report</h1></header>");
     if (count == 1) {
-        page_verdict(t, s);
+        page_verdict(t, s, "");
         text_printf(t, "<div class=\"pair\"><div>");
         page_remedies(t, s);
         text_printf(t, "</div><div>");
@@ -23,8 +23,8 @@ static void make_page(const struct report_side *s, int count, struct text *t)
         page_loop(t, s);
     } else {
         text_printf(t, "<div class=\"sides\">");
-        page_verdict(t, &s[0]);
-        page_verdict(t, &s[1]);
+        page_verdict(t, &s[0], "A");
+        page_verdict(t, &s[1], "B");
         text_printf(t, "</div>");
         page_comparison(t, &s[0], &s[1]);
         page_timelines(t, &s[0], "A");

@@ -1,5 +1,6 @@
 /* Two runs side by side. Only steady parts are compared. Steps and epochs cannot be seen from outside: those rows come from what the
  * program told (meter/marks.h), and are missing when it told nothing. */
+#include <math.h>
 #include <stdio.h>
 
 #include "jobs/report_page.h"
@@ -50,15 +51,15 @@ static int loop_rows(const struct report_side *a, const struct report_side *b, s
     enum { EPOCHS_SHOWN = 12 };
     const struct loop_summary *x = &a->loop, *y = &b->loop;
     int n = 0;
-    row[n++] = (struct comparison_row){"step time, p50", "ms", told(a, 1e3 * x->step_p50_s), told(b, 1e3 * y->step_p50_s), 1, true};
-    row[n++] = (struct comparison_row){"step time, p99", "ms", told(a, 1e3 * x->step_p99_s), told(b, 1e3 * y->step_p99_s), 1, true};
+    row[n++] = (struct comparison_row){"step time, p50", "ms", told(a, 1e3 * x->step_p50_s), told(b, 1e3 * y->step_p50_s), 1, -1};
+    row[n++] = (struct comparison_row){"step time, p99", "ms", told(a, 1e3 * x->step_p99_s), told(b, 1e3 * y->step_p99_s), 1, -1};
     row[n++] =
-        (struct comparison_row){"step time, variation", "%", told(a, 100 * x->step_variation), told(b, 100 * y->step_variation), 0, true};
-    row[n++] = (struct comparison_row){"inside next()", "%", told(a, 100 * x->wait_ratio), told(b, 100 * y->wait_ratio), 1, true};
-    row[n++] = (struct comparison_row){"epoch gap, mean", "s", told(a, x->gap_mean_s), told(b, y->gap_mean_s), 3, true};
-    row[n++] = (struct comparison_row){"epoch gap, most", "s", told(a, x->gap_most_s), told(b, y->gap_most_s), 3, true};
+        (struct comparison_row){"step time, variation", "%", told(a, 100 * x->step_variation), told(b, 100 * y->step_variation), 0, -1};
+    row[n++] = (struct comparison_row){"inside next()", "%", told(a, 100 * x->wait_ratio), told(b, 100 * y->wait_ratio), 1, -1};
+    row[n++] = (struct comparison_row){"epoch gap, mean", "s", told(a, x->gap_mean_s), told(b, y->gap_mean_s), 3, -1};
+    row[n++] = (struct comparison_row){"epoch gap, most", "s", told(a, x->gap_most_s), told(b, y->gap_most_s), 3, -1};
     for (int i = 0; i < EPOCHS_SHOWN; i++) {
-        row[n] = (struct comparison_row){"", "", rate_of(a, i), rate_of(b, i), 2, false};
+        row[n] = (struct comparison_row){"", "", rate_of(a, i), rate_of(b, i), 2, 1};
         snprintf(row[n].name, sizeof(row[n].name), "it/s of epoch %d", i + 1);
         n++;
     }
@@ -71,36 +72,48 @@ int compare_rows(const struct report_side *a, const struct report_side *b, struc
     sum_up(a, &x);
     sum_up(b, &y);
     const struct comparison_row all[] = {
-        {"watched", "s", a->verdict.run_s, b->verdict.run_s, 1, true},
-        {"start-up", "s", a->verdict.warmup_s, b->verdict.warmup_s, 1, true},
-        {"starved, p50", "%", 100 * a->verdict.starved_p50, 100 * b->verdict.starved_p50, 0, true},
-        {"starved, p95", "%", 100 * a->verdict.starved_p95, 100 * b->verdict.starved_p95, 0, true},
-        {"accelerator busy, p50", "%", 100 * a->verdict.gpu_p50, 100 * b->verdict.gpu_p50, 0, false},
-        {"gain bound", "x", a->verdict.gain_bound, b->verdict.gain_bound, 2, true},
-        {"lost to loader restarts", "s", x.pause_ns / 1e9, y.pause_ns / 1e9, 1, true},
-        {"loaders' cores", "", cores(&x, true), cores(&y, true), 2, true},
-        {"program's cores", "", cores(&x, false), cores(&y, false), 2, true},
-        {"read by system calls", "MB/s", per_second(&x, x.read_chars) / 1e6, per_second(&y, y.read_chars) / 1e6, 1, false},
-        {"read from storage", "MB/s", per_second(&x, x.read_bytes) / 1e6, per_second(&y, y.read_bytes) / 1e6, 1, false},
-        {"private memory, most", "MB", x.rss_bytes / 1e6, y.rss_bytes / 1e6, 0, true},
+        {"watched", "s", a->verdict.run_s, b->verdict.run_s, 1, 0},
+        {"start-up", "s", a->verdict.warmup_s, b->verdict.warmup_s, 1, -1},
+        {"starved, p50", "%", 100 * a->verdict.starved_p50, 100 * b->verdict.starved_p50, 0, -1},
+        {"starved, p95", "%", 100 * a->verdict.starved_p95, 100 * b->verdict.starved_p95, 0, -1},
+        {"accelerator busy, p50", "%", 100 * a->verdict.gpu_p50, 100 * b->verdict.gpu_p50, 0, 1},
+        {"gain bound", "x", a->verdict.gain_bound, b->verdict.gain_bound, 2, 0},
+        {"lost to loader restarts", "s", x.pause_ns / 1e9, y.pause_ns / 1e9, 1, -1},
+        {"loaders' cores", "", cores(&x, true), cores(&y, true), 2, 0},
+        {"program's cores", "", cores(&x, false), cores(&y, false), 2, 0},
+        {"read by system calls", "MB/s", per_second(&x, x.read_chars) / 1e6, per_second(&y, y.read_chars) / 1e6, 1, 0},
+        {"read from storage", "MB/s", per_second(&x, x.read_bytes) / 1e6, per_second(&y, y.read_bytes) / 1e6, 1, 0},
+        {"private memory, most", "MB", x.rss_bytes / 1e6, y.rss_bytes / 1e6, 0, -1},
     };
     struct comparison_row loop[COMPARISON_ROWS];
     int n = 0, loops = loop_rows(a, b, loop);
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all) && n < most; i++)
-        if (!isnan(all[i].a) || !isnan(all[i].b))
-            row[n++] = all[i];
     for (int i = 0; i < loops && n < most; i++)
         if (!isnan(loop[i].a) || !isnan(loop[i].b))
             row[n++] = loop[i];
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all) && n < most; i++)
+        if (!isnan(all[i].a) || !isnan(all[i].b))
+            row[n++] = all[i];
     return n;
 }
 
-static void put_value(struct text *t, double x, int digits, const char *unit, const char *class)
+static void put_value(struct text *t, double x, int digits, const char *unit)
 {
     if (isnan(x))
         text_printf(t, "<td class=\"n\">n/a</td>");
     else
-        text_printf(t, "<td class=\"n %s\">%.*f %s</td>", class, digits, x, unit);
+        text_printf(t, "<td class=\"n\">%.*f %s</td>", digits, x, unit);
+}
+
+/* Coloured where it is known which way is better and the two are told apart by the digits that are shown. */
+static void put_change(struct text *t, const struct comparison_row *r)
+{
+    double step = pow(10, -r->digits), change = r->a != 0 ? r->b / r->a - 1 : NAN;
+    if (isnan(change) || fabs(r->b - r->a) < step || fabs(change) < 0.05) {
+        text_printf(t, "<td class=\"n hide\"></td>");
+        return;
+    }
+    bool is_better = change * r->better > 0;
+    text_printf(t, "<td class=\"n hide %s\">%+.0f %%</td>", r->better == 0 ? "" : is_better ? "good" : "bad", 100 * change);
 }
 
 static void put_steps(struct text *t, const struct loop_summary *l)
@@ -140,13 +153,12 @@ void page_comparison(struct text *t, const struct report_side *a, const struct r
     text_printf(
         t,
         "<h2>Side by side</h2><section class=\"card\"><table><thead><tr><th></th>"
-        "<th class=\"n\">A</th><th class=\"n\">B</th></tr></thead><tbody>");
+        "<th class=\"n\">A</th><th class=\"n\">B</th><th class=\"n hide\">change</th></tr></thead><tbody>");
     for (int i = 0; i < n; i++) {
-        bool better = row[i].lower_is_better ? row[i].b < 0.95 * row[i].a : row[i].b > 1.05 * row[i].a;
-        bool worse = row[i].lower_is_better ? row[i].b > 1.05 * row[i].a : row[i].b < 0.95 * row[i].a;
         text_printf(t, "<tr><td>%s</td>", row[i].name);
-        put_value(t, row[i].a, row[i].digits, row[i].unit, "");
-        put_value(t, row[i].b, row[i].digits, row[i].unit, better ? "good" : worse ? "bad" : "");
+        put_value(t, row[i].a, row[i].digits, row[i].unit);
+        put_value(t, row[i].b, row[i].digits, row[i].unit);
+        put_change(t, &row[i]);
         text_printf(t, "</tr>");
     }
     text_printf(t, "</tbody></table></section>\n");

@@ -30,26 +30,26 @@ static void put_figure(struct text *t, const char *value, const char *name)
     text_printf(t, "<div><b>%s</b><span>%s</span></div>", value, name);
 }
 
-static void put_when(struct text *t, const struct run_facts *f)
+static void put_when(struct text *t, const struct run_facts *f, const char *name)
 {
     char when[64] = "";
     time_t at = f->started_unix > 0 && f->started_unix < 1e11 ? (time_t)f->started_unix : 0;
     struct tm parts;
     if (f->started_unix > 0 && f->started_unix < 1e11 && localtime_r(&at, &parts))
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &parts);
-    text_printf(t, "<small>");
+    text_printf(t, "<small>%s%s%s", name[0] ? "<b>" : "", name, name[0] ? "</b> &middot; " : "");
     page_escape(t, f->program[0] ? f->program : "a run that was cut off");
     text_printf(t, " ");
     page_escape(t, f->script);
     text_printf(t, " &middot; %s</small>", when);
 }
 
-void page_verdict(struct text *t, const struct report_side *s)
+void page_verdict(struct text *t, const struct report_side *s, const char *name)
 {
     const struct verdict *v = &s->verdict;
     char value[64];
     text_printf(t, "<section class=\"card verdict %s\">", isnan(v->lost_ratio) ? "moderate" : verdict_band(v->lost_ratio));
-    put_when(t, &s->recording.facts);
+    put_when(t, &s->recording.facts, name);
     text_printf(t, "<div class=\"what\">%s</div>", verdict_name(v->kind));
     page_sentence(t, v);
     text_printf(t, "<div class=\"figures\">");

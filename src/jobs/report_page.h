@@ -17,7 +17,7 @@ struct report_side {
 void page_escape(struct text *t, const char *s);
 void page_begin(struct text *t, const char *title);
 void page_end(struct text *t);
-void page_verdict(struct text *t, const struct report_side *s);
+void page_verdict(struct text *t, const struct report_side *s, const char *name); /* name: "A" or "B" of two, "" of one */
 /* What the verdict means, in a sentence. */
 void page_sentence(struct text *t, const struct verdict *v);
 /* A bar: where the main thread's steady time went. Nothing, if that is not known. */
@@ -36,7 +36,7 @@ struct comparison_row {
     const char *unit;
     double a, b;
     int digits;
-    bool lower_is_better;
+    int better; /* 1: more is, -1: less is, 0: neither by itself */
 };
 int compare_rows(const struct report_side *a, const struct report_side *b, struct comparison_row *row, int most);
 

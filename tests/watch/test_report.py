@@ -61,12 +61,22 @@ def test_charts_have_a_path_for_every_layer(page: Path) -> None:
         assert figure and re.search(r'<path class="c\d [al]" d="M[\d.]+ [\d.]+L', figure.group())
 
 
+def test_the_page_says_what_the_verdict_means_and_why_before_it_shows_curves(page: Path) -> None:
+    text = page.read_text()
+    assert '<p class="say">The model sets the pace' in text
+    shares = [float(x) for x in re.findall(r'<i class="c\d" style="flex-grow:([\d.]+)">', text)]
+    assert len(shares) == 5 and abs(sum(shares) - 1) < 0.05
+    assert text.index("What if") < text.index("Evidence") < text.index("Timelines")
+
+
 def test_two_runs_are_compared(recording: Path, tmp_path: Path) -> None:
     done = report(str(recording), str(recording))
     assert "starved, p50" in done.stdout
     both = tmp_path / "both.html"
     assert report(str(recording), str(recording), "-o", str(both)).returncode == 0
-    assert "Side by side" in both.read_text()
+    text = both.read_text()
+    assert "Side by side" in text and "<b>A</b>" in text and "<b>B</b>" in text
+    assert not re.search(r'<td class="n hide (good|bad)">', text)  # a run is neither better nor worse than itself
 
 
 def test_a_cut_recording_is_used_and_said(recording: Path, tmp_path: Path) -> None:
