@@ -3,7 +3,9 @@
     bench/build.py [--build DIR] [--files N] [--peer-files N] [--rounds N] [--json]
 
 Recordings of about 60 KB (48 kHz, 16 bit, 0.6 s) are made first and are in memory when they are read. Sides take turns within a round;
-figures are medians. Peers write with h5py and use as many processes (torch: threads) as there are cores; they get fewer recordings, as they
+figures are medians. "From memory" is the same conversion and kernel on the same threads with all samples and rows in memory: what a build
+would be without files. "Bare loop" reads, computes and writes with nothing around it (floor_build.c): no build can have more of the kernel's
+speed. Peers write with h5py and use as many processes (torch: threads) as there are cores; they get fewer recordings, as they
 need a few seconds for a thousand. CPU seconds are those of the whole process, so that ratios of them hold on a machine that has other
 things to do.
 """
@@ -35,6 +37,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = len(os.sched_getaffinity(0))
+FLOORS = {"bare loop, raw": "raw", "bare loop, log-mel": "log-mel", "from memory": "memory", "from memory, exact": "memory-exact"}
 BANK = librosa.filters.mel(sr=48000, n_fft=1024, n_mels=64)
 WINDOW = np.hanning(1025)[:-1].astype(np.float32)
 
@@ -144,23 +147,34 @@ def main() -> None:
             many = ("--segment", "0.1s", "--stride", "6ms", "--log-mel", "32", "--dtype", "float16")
             add("80 rows a file", ours(command, wavs, folder / "a.h5", *many))
             add("raw", ours(command, wavs, folder / "a.h5", "--raw", "--length", "0.5s"))
-            (folder / "floor").unlink(missing_ok=True)
-            loop = [a.build / "bench/floor_build", folder / "floor", "24000", str(CORES)]
-            floor = subprocess.run(loop, input="\n".join(paths), text=True, check=True, capture_output=True).stdout
-            add("bare loop, raw", json.loads(floor))
+            for side, mode in FLOORS.items():
+                (folder / "floor").unlink(missing_ok=True)
+                loop = [a.build / "bench/floor_build", folder / "floor", "24000", str(CORES), mode]
+                add(side, json.loads(subprocess.run(loop, input="\n".join(paths), text=True, check=True, capture_output=True).stdout))
             kernel = json.loads(subprocess.run([a.build / "bench/log_mel", "0.5"], check=True, capture_output=True).stdout)
             speed = kernel["recordings_per_cpu_s"]
             best_us = 1e6 / max(speed["avx2"], speed["c"])
-            add("kernels from memory", {"cpu_us_per_file": best_us, "exact_cpu_us_per_file": 1e6 / speed["exact"]})
+            add("kernels alone, cached", {"cpu_us_per_file": best_us, "exact_cpu_us_per_file": 1e6 / speed["exact"]})
             for way, size in ((by_librosa, 32), (by_scipy, 16), (by_torch, 64)):
                 add(way.__name__.removeprefix("by_"), {"files_per_s": peer(way, paths[: a.peer_files], folder / "p.h5", size)})
     figures = {side: median(each) for side, each in rows.items()}
     best = max(figures[side]["files_per_s"] for side in ("librosa", "scipy", "torch"))
-    kernels = figures["kernels from memory"]
+
+    def share(side: str, of: str, key: str = "files_per_s") -> float:
+        """Of speed, or of CPU time per file."""
+        a, b = figures[side][key], figures[of][key]
+        return b / a if key == "cpu_us_per_file" else a / b
+
+    cpu = "cpu_us_per_file"
     figures["ratios"] = {"log-mel / best of Python": figures["log-mel"]["files_per_s"] / best,
                          "log-mel exact / best of Python": figures["log-mel exact"]["files_per_s"] / best,
-                         "kernels' CPU / log-mel's": kernels["cpu_us_per_file"] / figures["log-mel"]["cpu_us_per_file"],
-                         "the same, exact": kernels["exact_cpu_us_per_file"] / figures["log-mel exact"]["cpu_us_per_file"],
+                         "log-mel / from memory, by CPU": share("log-mel", "from memory", cpu),
+                         "bare loop / from memory, by CPU": share("bare loop, log-mel", "from memory", cpu),
+                         "log-mel / bare loop, by CPU": share("log-mel", "bare loop, log-mel", cpu),
+                         "log-mel / from memory, before fsync": figures["log-mel"]["files_per_s_before_fsync"]
+                                                                / figures["from memory"]["files_per_s"],
+                         "bare loop / from memory, before fsync": share("bare loop, log-mel", "from memory"),
+                         "exact: log-mel / from memory, by CPU": share("log-mel exact", "from memory, exact", cpu),
                          "raw / bare loop": figures["raw"]["files_per_s"] / figures["bare loop, raw"]["files_per_s_with_fsync"]}
     if a.json:
         print(json.dumps(figures))

@@ -9,10 +9,10 @@
 
 enum { SLOW_NS = 150000, QUICK_NS = 30000, WINDOW = 512, PAUSE_NS = 1000000 };
 
-static void average(_Atomic uint64_t *mean, uint64_t ns)
+static void average(_Atomic uint64_t *mean, uint64_t ns, uint64_t share)
 {
     uint64_t old = atomic_load_explicit(mean, memory_order_relaxed);
-    atomic_store_explicit(mean, old + ns / 16 - old / 16, memory_order_relaxed);
+    atomic_store_explicit(mean, old + ns / share - old / share, memory_order_relaxed);
 }
 
 void build_ahead_move(struct build_ahead *a, uint64_t position)
@@ -32,7 +32,7 @@ static void scout_one(struct build_ahead *a, uint64_t position)
         return;
     posix_fadvise(fd, (off_t)s.offset, (off_t)s.length, POSIX_FADV_WILLNEED);
     close(fd);
-    average(&a->open_ns, clock_now_ns() - since);
+    average(&a->open_ns, clock_now_ns() - since, 16);
     if (atomic_load_explicit(&a->open_ns, memory_order_relaxed) < QUICK_NS &&
         atomic_load_explicit(&a->read_ns, memory_order_relaxed) < SLOW_NS)
         atomic_store_explicit(&a->is_on, false, memory_order_relaxed);
@@ -94,9 +94,10 @@ static void wake_scouts(struct build_ahead *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-void build_ahead_saw(struct build_ahead *a, uint64_t read_ns)
+/* A thread that had to give up its core to others takes long, too, but did not wait for a disk. */
+void build_ahead_saw(struct build_ahead *a, uint64_t read_ns, uint64_t reads, uint64_t waits)
 {
-    average(&a->read_ns, read_ns);
+    average(&a->read_ns, waits < reads / 4 ? 0 : read_ns / reads, 4);
     if (atomic_load_explicit(&a->read_ns, memory_order_relaxed) > SLOW_NS && !atomic_load_explicit(&a->is_on, memory_order_relaxed)) {
         atomic_store_explicit(&a->open_ns, SLOW_NS, memory_order_relaxed); /* the benefit of the doubt */
         wake_scouts(a);

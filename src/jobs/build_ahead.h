@@ -29,7 +29,8 @@ struct build_ahead {
 void build_ahead_start(struct build_ahead *a, const struct build_plan *p);
 void build_ahead_stop(struct build_ahead *a);
 void build_ahead_move(struct build_ahead *a, uint64_t position); /* workers have taken everything before it */
-void build_ahead_saw(struct build_ahead *a, uint64_t read_ns);   /* what reading one took */
+/* What some reads took together, and how often the thread waited meanwhile for whatever it was. */
+void build_ahead_saw(struct build_ahead *a, uint64_t read_ns, uint64_t reads, uint64_t waits);
 
 /* Recordings asked for and not yet taken. */
 static inline uint64_t build_ahead_depth(struct build_ahead *a)

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -139,14 +140,19 @@ static int64_t make_rows(struct build_worker *w, struct build_task *t, uint64_t 
     n->file_cpu_seconds += used;
     n->file_cpu_most = used > n->file_cpu_most ? used : n->file_cpu_most;
     build_meter_slow(c->meter, where.key, until - since);
-    build_ahead_saw(&c->ahead, between - since);
     return rows;
+}
+
+static uint64_t waits_so_far(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_THREAD, &u) == 0 ? (uint64_t)u.ru_nvcsw : 0;
 }
 
 static void run_task(struct build_worker *w, struct build_task *t)
 {
     struct build_figures n = {.batches = 1};
-    uint64_t since = clock_now_ns();
+    uint64_t since = clock_now_ns(), waits = waits_so_far();
     w->cpu_ns = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
     for (uint64_t i = 0; i < t->count && !t->error.code; i++) {
         struct fb_error e = {0};
@@ -162,6 +168,7 @@ static void run_task(struct build_worker *w, struct build_task *t)
         t->rows += rows > 0 ? (uint64_t)rows : 0;
     }
     n.batch_seconds = n.batch_most = (double)(clock_now_ns() - since) / 1e9;
+    build_ahead_saw(&w->c->ahead, (uint64_t)(n.seconds[BUILD_READ] * 1e9), t->count, waits_so_far() - waits);
     build_meter_add(w->c->meter, t->split, &n);
 }
 

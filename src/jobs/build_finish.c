@@ -137,16 +137,21 @@ static int add_labels(struct ending *x, int field, struct fb_error *e)
     return rc;
 }
 
+/* As int16 if that will do: small rows should not be outweighed by what is said about them. */
 static int add_segments(struct ending *x, struct fb_error *e)
 {
     uint64_t rows = x->t->rows;
-    struct hdf5_adopt_dataset d = dataset_named("segment", FB_INT32, 4, rows);
-    int32_t *all = malloc((rows + 1) * sizeof(*all));
+    uint32_t most = 0;
+    for (uint64_t i = 0; i < rows; i++)
+        most = rows_of(x)[i].segment > most ? rows_of(x)[i].segment : most;
+    size_t element = most <= INT16_MAX ? sizeof(int16_t) : sizeof(int32_t);
+    struct hdf5_adopt_dataset d = dataset_named("segment", element == sizeof(int16_t) ? FB_INT16 : FB_INT32, element, rows);
+    uint8_t *all = malloc((rows + 1) * element);
     if (!all)
         return no_memory(e);
     for (uint64_t i = 0; i < rows; i++)
-        all[i] = (int32_t)rows_of(x)[i].segment;
-    int rc = add_column(x, &d, all, rows * sizeof(*all), e);
+        memcpy(all + i * element, &rows_of(x)[i].segment, element); /* little-endian, as everything here */
+    int rc = add_column(x, &d, all, rows * element, e);
     free(all);
     return rc;
 }

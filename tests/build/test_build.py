@@ -135,6 +135,21 @@ def test_uncompressed_files_are_hardly_larger_than_their_rows(tmp_path: Path) ->
     assert said["payload_bytes"] <= said["file_bytes"] < 1.01 * said["payload_bytes"]
 
 
+def test_small_rows_are_not_outweighed_by_what_is_said_about_them(tmp_path: Path) -> None:
+    """Rows of 1.2 KB, more than a hundred of each recording: class, segment and key of each in less than twelve bytes."""
+    folder(tmp_path / "wavs", 150)
+    how = ("--segment", 1600, "--stride", 40, "--log-mel", 32, "--n-fft", 512, "--hop", 88, "--dtype", "float16", "--json")
+    said = json.loads(run(tmp_path / "wavs", "-o", tmp_path / "a.h5", *how))
+    assert said["rows"] > 100 * 150 and said["payload_bytes"] == said["rows"] * 32 * 19 * 2
+    assert said["file_bytes"] < 1.01 * said["payload_bytes"]
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["segment"].dtype == np.int16 and f["segment"][:3].tolist() == [0, 1, 2] and f["segment"][:].max() > 100
+    put(tmp_path / "long/a.wav", 1, 40000)
+    run(tmp_path / "long", "-o", tmp_path / "b.h5", "--raw", "--segment", 2, "--stride", 1)
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert f["segment"].dtype == np.int32 and np.array_equal(f["segment"], np.arange(39999))
+
+
 # ---- the same file
 
 
