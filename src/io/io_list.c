@@ -6,6 +6,7 @@ const struct io_ops *const io_list[] = {
     &io_null,
     &io_slow,
     &io_fault,
+    &io_merge,
     &io_s3,
     NULL,
 };

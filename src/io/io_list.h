@@ -5,7 +5,7 @@
 #include "base/options.h"
 #include "io/io.h"
 
-extern const struct io_ops io_uring_ops, io_pread, io_null, io_slow, io_fault, io_s3;
+extern const struct io_ops io_uring_ops, io_pread, io_null, io_slow, io_fault, io_merge, io_s3;
 extern const struct store_ops store_s3;
 
 enum { IO_SPEC_MAX = 1024 };

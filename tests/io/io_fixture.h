@@ -65,6 +65,7 @@ void pause_1ms(void);
 #define FOR_EACH_READER(test)                                                                                                              \
     {#test " [uring]", test, NULL, NULL, (void *)"uring"}, {#test " [pread]", test, NULL, NULL, (void *)"pread"},                         \
         {#test " [slow]", test, NULL, NULL, (void *)"slow:latency_us=50,jitter_us=100,over=pread"},                                       \
-        {#test " [fault]", test, NULL, NULL, (void *)"fault:error=EIO,path=no-such-path;over=auto"}
+        {#test " [fault]", test, NULL, NULL, (void *)"fault:error=EIO,path=no-such-path;over=auto"},                                      \
+        {#test " [merge]", test, NULL, NULL, (void *)"merge:lanes=2,over=pread"}
 
 #endif

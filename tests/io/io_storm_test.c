@@ -161,7 +161,8 @@ static void run_storm(const char *spec, uint32_t depth)
     int expected = THREADS * PER_THREAD * AGAIN;
     assert_int_equal(storm.wrong, 0);
     assert_int_equal(storm.answers, expected);
-    assert_int_equal(f.reads, expected);
+    if (strncmp(spec, "merge", 5) != 0) /* which reads several at once */
+        assert_int_equal(f.reads, expected);
     assert_int_equal(f.in_flight, 0);
     assert_true(f.in_flight_peak > 1 && f.in_flight_peak <= THREADS * WINDOW);
     for (int i = 0; i < THREADS; i++) {
