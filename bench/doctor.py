@@ -3,8 +3,8 @@
     bench/doctor.py [--photos N] [--rounds N] [--only NAME,...] [--command FULLBORE] [--delay-proxy PROGRAM] [--least]
 
 The same photographs as JPEG, PNG, WebP, in a pack, decoded, and in a bucket (rclone, 30 ms away); recordings as WAV and FLAC; rows of HDF5
-files, as they are and in compressed chunks, rows of a .npy. In each round the doctor looks at files nothing is known of, and the bench feeds
-them, too: an epoch from storage with nothing known, then several from memory; who begins changes. Medians over the rounds. A bucket's
+files, as they are and in compressed chunks, rows of a .npy. In each round the doctor looks at files nothing is known of, and the bench
+feeds them, too: an epoch from storage with nothing known, then several from memory; who begins changes. Medians over the rounds. A bucket's
 objects never lie in memory: there both are what it gives. --least: exit code 5 if a prediction is off by more than 15 %.
 """
 
