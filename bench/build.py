@@ -180,7 +180,7 @@ def main() -> None:
         print(json.dumps(figures))
         return
     for side, values in figures.items():
-        print(f"{side:<22}", ", ".join(f"{key} {value:,.2f}" if value < 100 else f"{key} {value:,.0f}" for key, value in values.items()))
+        print(f"{side:<22}", ", ".join(f"{key} {value:,.{4 if value < 2 else 2 if value < 100 else 0}f}" for key, value in values.items()))
 
 
 if __name__ == "__main__":
