@@ -62,6 +62,9 @@ struct cache_source {
     uint64_t (*at)(void *ctx, const struct cache_reader *r, uint64_t epoch, uint64_t position);
     uint64_t (*any_at)(void *ctx, uint64_t epoch, uint64_t position);
     uint64_t (*position_of)(void *ctx, uint64_t epoch, uint64_t index);
+    /* MAY. Does the reader wait although it has work of its own to do? Then nothing is fetched ahead: that would take processor time from it.
+     * Any thread; must not block. */
+    bool (*is_behind)(void *ctx);
 };
 
 struct cache_options {

@@ -1,7 +1,7 @@
 /* Filling the disk ahead of the reader: one thread that walks the order from where the reader is, to one whole epoch further, and fetches
  * what is missing, soonest first. It takes only what the reader leaves of the source: the more reads the reader itself has in flight, the
- * fewer are added. When the disk is full and everything in it is needed sooner than the next missing unit, it waits until the reader has
- * moved on.
+ * fewer are added; and none while the reader waits for its own processors, which a fetch would only keep busy. When the disk is full and
+ * everything in it is needed sooner than the next missing unit, it waits until the reader has moved on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -182,6 +182,10 @@ static void *fill_main(void *arg)
     struct walk w = {.touched_ns = clock_now_ns()};
     present_find(c);
     while (wait_for_turn(c, &w)) {
+        if (c->source.is_behind && c->source.is_behind(c->source.ctx)) {
+            wait_a_little(c);
+            continue;
+        }
         uint64_t index = c->source.at(c->source.ctx, &w.reader, w.epoch, w.position);
         enum fill_answer a = fill_one(c, &w, index);
         if (a == FILL_NEXT)
