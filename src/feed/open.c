@@ -447,7 +447,7 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     f->reads.budget = f->budget;
     if (f->dataset.learnt_dir)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
-    FB_TRY(source_io_open(f, o->io, e));
+    FB_TRY(source_io_open(f, o->io, o->shuffle != 1 && !o->takes_order, e));
     bool is_asked_for_names = o->transforms && strcmp(o->transforms, "digest") == 0;
     if (f->dataset.family != FAMILY_IMAGE && !is_asked_for_names)
         FB_TRY(arrays_open(f, o, e));

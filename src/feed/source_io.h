@@ -5,7 +5,8 @@
 #include "feed/feed.h"
 
 /* `spec` is the caller's (may be NULL). For a source with a back-end of its own, "auto" means that one, and a spec that names it is
- * completed with the place. Sets f->io and f->io_depth. */
-int source_io_open(struct feed *f, const char *spec, struct fb_error *e);
+ * completed with the place. An archive that is read in its order, or mixed by windows, from a device where reads are dear is read through
+ * "merge". Sets f->io and f->io_depth. */
+int source_io_open(struct feed *f, const char *spec, bool is_in_order, struct fb_error *e);
 
 #endif
