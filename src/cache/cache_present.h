@@ -56,8 +56,8 @@ void stock_list_make(struct stock_list *s, struct cache *c);
 uint64_t stock_list_find(const struct stock_list *s, uint64_t hash);
 void stock_list_free(struct stock_list *s);
 
-/* Sets the bits of all units that have an entry; stops when the cache is closed. Units beyond CACHE_LOOK_MOST are not looked for: their bits
- * are set as they are met. */
+/* Sets the bits of all units that have an entry; stops when the cache is closed. Of more than CACHE_LOOK_MOST units none is looked for:
+ * their bits are set as they are met. */
 void present_find(struct cache *c);
 
 #endif

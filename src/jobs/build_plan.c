@@ -254,8 +254,8 @@ static void find_question(struct build_plan *p)
     const struct build_request *q = p->q;
     struct text t = {.limit = 4096};
     text_printf(&t, "%s|%d|%u %u %u %a %a %d %a %d|%u %d|%llu %llu %d %d|%a %a %a %llu|%d %llu %d", FB_VERSION,
-                q->is_raw, q->n_mels, q->n_fft, q->hop_length, q->f_min, q->f_max, q->is_htk, q->top_db, q->is_exact, p->rate, q->is_mono, (unsigned long long)p->window,
-                (unsigned long long)p->stride, p->is_segmented, p->is_padded, q->share[0], q->share[1], q->share[2],
+                q->is_raw, q->n_mels, q->n_fft, q->hop_length, q->f_min, q->f_max, q->is_htk, q->top_db, q->is_exact, p->rate, q->is_mono,
+                (unsigned long long)p->window, (unsigned long long)p->stride, p->is_segmented, p->is_padded, q->share[0], q->share[1], q->share[2],
                 (unsigned long long)q->seed, (int)q->dtype, (unsigned long long)p->chunk_rows, q->deflate);
     p->question = checksum_of(t.data, t.length);
     text_free(&t);

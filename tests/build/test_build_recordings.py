@@ -1,4 +1,4 @@
-"""fullbore build on recordings of every kind: all codings of WAV, chunks in odd places, files far longer than a row, folders of mixed ones."""
+"""fullbore build on recordings of every kind: all codings of WAV, chunks in odd places, files far longer than a row, mixed folders."""
 
 from __future__ import annotations
 
