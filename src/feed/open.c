@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "feed/arrays.h"
 #include "feed/crew.h"
+#include "feed/batch_shape.h"
 #include "feed/first_size.h"
 #include "feed/source_io.h"
 #include "order/subset_rows.h"
@@ -295,47 +296,7 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
     return 0;
 }
 
-/* ---- the shape of a batch ---- */
-
-static int add_image_field(struct feed *f, struct slot_shape *s, const char *name, struct fb_error *e)
-{
-    enum fb_dtype dtype = pipeline_dtype(chain_last(&f->chain));
-    int64_t size = (int64_t)fb_dtype_size(dtype), h = f->out_height, w = f->out_width;
-    if (dtype == FB_UINT64) /* the digest transform: one number per image */
-        return slot_shape_add(s, "digest", dtype, 0, NULL, NULL, e);
-    switch (pipeline_layout(chain_last(&f->chain))) {
-    case FB_NCHW: return slot_shape_add(s, name, dtype, 3, (int64_t[]){3, h, w}, NULL, e);
-    case FB_NHWC: return slot_shape_add(s, name, dtype, 3, (int64_t[]){h, w, 3}, NULL, e);
-    default: return slot_shape_add(s, name, dtype, 3, (int64_t[]){3, h, w}, (int64_t[]){size, 3 * w * size, 3 * size}, e);
-    }
-}
-
-/* The further files that come before label `label`, or after the last. */
-static int add_file_fields(struct feed *f, struct slot_shape *s, int label, struct fb_error *e)
-{
-    for (int i = 0; i < f->files.count; i++) {
-        const struct file_field *file = &f->files.field[i];
-        if (file->labels_before != label)
-            continue;
-        FB_TRY(file->is_mask ? slot_shape_add(s, file->name, FB_UINT8, 2, (int64_t[]){f->out_height, f->out_width}, NULL, e)
-                             : add_image_field(f, s, file->name, e));
-    }
-    return 0;
-}
-
-static int make_shape(struct feed *f, uint64_t places, struct slot_shape *s, struct fb_error *e)
-{
-    memset(s, 0, sizeof(*s));
-    s->places = (uint32_t)places;
-    FB_TRY(f->arrays ? arrays_add_fields(f->arrays, s, e) : add_image_field(f, s, "image", e));
-    for (int i = 0; i < f->labels.count; i++) {
-        FB_TRY(add_file_fields(f, s, i, e));
-        const struct fb_column *field = &f->labels.field[i].shown;
-        FB_TRY(slot_shape_add(s, field->name, field->dtype, field->ndim, field->shape, NULL, e));
-    }
-    FB_TRY(add_file_fields(f, s, f->labels.count, e));
-    return s->row_bytes ? slot_shape_add_lengths(s, e) : 0;
-}
+/* ---- how many batches ---- */
 
 static uint64_t least_memory(uint64_t slot_total_bytes)
 {
@@ -403,7 +364,7 @@ int feed_resolve(struct feed *f, struct fb_error *e)
     if (f->is_resolved)
         return 0;
     FB_TRY(resolve_ranks(f, e));
-    FB_TRY(make_shape(f, ranks_largest(&f->layout), &f->shape, e));
+    FB_TRY(shape_of_batch(f, ranks_largest(&f->layout), &f->shape, e));
     f->slot_total_bytes = slot_bytes(&f->shape, sizeof(struct load));
     f->least_ahead = LEAST_AHEAD;
     size_look_ahead(f);
@@ -432,7 +393,7 @@ static int check_batch_fits(struct feed *f, struct fb_error *e)
     struct slot_shape shape;
     bool is_cut = !f->takes_order && f->subset.count < f->batch_size;
     uint64_t places = f->global_batch_size ? 1 : is_cut ? f->subset.count : f->batch_size;
-    FB_TRY(make_shape(f, places, &shape, e));
+    FB_TRY(shape_of_batch(f, places, &shape, e));
     return feed_check_memory(f, least_memory(slot_bytes(&shape, sizeof(struct load))) + f->cache_ram, e);
 }
 

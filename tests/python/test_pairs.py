@@ -184,6 +184,17 @@ def test_maps_see_pictures_and_their_size_must_stay(pairs: Path) -> None:
         load(pairs, transforms=[fb.Map(lambda image, label, rng: image, size=(8, 8))])
 
 
+def test_views_are_normalised_on_the_device_and_masks_are_not(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    source = make_pairs(tmp_path / "x", 9)
+    source.write_text("image,mask,view\n" + "\n".join(f"{row},{row.split(',')[0]}" for row in source.read_text().splitlines()[1:]))
+    steps = [*GEOMETRY, fb.Normalize.imagenet()]
+    with load(source, transforms=steps, device="emulated:12GB/s,20us", device_normalize=True, framework="torch") as there, \
+            load(source, transforms=steps, framework="torch") as here:
+        for a, b in zip(there, here, strict=True):
+            assert a.names == ("image", "mask", "view") and all(bool((x == y).all()) and x.dtype == y.dtype for x, y in zip(a, b, strict=True))
+
+
 # -------------------------------------------------------------------------------------------------------- fields and labels
 
 

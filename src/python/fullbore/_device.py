@@ -57,11 +57,13 @@ class Finish:
     def __call__(self, batch: Batch) -> Batch:
         import torch
 
-        image = batch[0]
+        # pictures are the only fields of four dimensions: masks have three, labels at most two
+        return batch._like(self._normalised(array, torch) if array.dim() == 4 else array for array in batch)
+
+    def _normalised(self, image: Any, torch: Any) -> Any:
         scale, mean, std = self._on(image.device, torch)
         # by tensors: torch multiplies by the reciprocal of a plain number on CUDA, which rounds differently
-        result = image.to(torch.float32).div_(scale).sub_(mean).div_(std).to(getattr(torch, self._dtype))
-        return batch._like((result, *batch[1:]))
+        return image.to(torch.float32).div_(scale).sub_(mean).div_(std).to(getattr(torch, self._dtype))
 
     def _on(self, device: Any, torch: Any) -> tuple[Any, Any, Any]:
         if device not in self._constants:
