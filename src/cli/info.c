@@ -86,6 +86,11 @@ static void print_json(const struct info *i)
         text_printf(&t, ",\"dtype\":\"%s\",\"length\":%lld,\"is_class\":%s}", fb_dtype_name(i->field[k].dtype),
                     (long long)i->field[k].length, i->field[k].is_class ? "true" : "false");
     }
+    text_printf(&t, "],\"files\":[");
+    for (int k = 0; k < i->file_count; k++) {
+        text_printf(&t, "%s", k ? "," : "");
+        text_json_string(&t, i->file[k]);
+    }
     text_printf(&t, "],\"headers_read\":%llu,\"formats\":{", (unsigned long long)i->looked);
     for (int k = 0; k < i->format_count; k++)
         text_printf(&t, "%s\"%s\":%llu", k ? "," : "", i->format[k].name, (unsigned long long)i->format[k].files);
@@ -121,6 +126,10 @@ static void print_labels(const struct info *i)
     }
     if (!i->field_count)
         printf("%-12s none\n", "labels");
+    for (int k = 0; k < i->file_count; k++) {
+        char shown[256];
+        printf("%-12s %s\n", k ? "" : "more files", text_escape(i->file[k], shown, sizeof(shown)));
+    }
 }
 
 /* "60000 x 1024" */

@@ -167,6 +167,8 @@ static void list_fields(const struct dataset *d, struct info *i)
         to->length = f->ndim ? f->shape[0] : 1;
         to->is_class = f->is_class;
     }
+    for (int k = 0; k < catalog_file_count(d->catalog) && k < INFO_MAX_FIELDS; k++)
+        snprintf(i->file[i->file_count++], sizeof(i->file[0]), "%s", catalog_file_name(d->catalog, k));
 }
 
 static int describe(const struct dataset *d, const struct log *log, uint64_t memory, struct info *i, struct fb_error *e)

@@ -58,6 +58,8 @@ struct info {
     char *left_out;       /* what is in the source but no sample, or NULL; free() */
     int field_count;
     struct info_field field[INFO_MAX_FIELDS];
+    int file_count; /* further files of every sample, by name */
+    char file[INFO_MAX_FIELDS][64];
     /* from the headers of `looked` samples spread over the data set */
     uint64_t looked;
     int format_count;
