@@ -65,7 +65,8 @@ struct doctor_chunks {
     uint64_t chunks_of_row;
     bool fits;             /* unfiltered, all chunks can be kept */
     uint64_t wanted_rows;  /* of a chunk */
-    double work_ratio;     /* of what has to be unfiltered for a row: then to now */
+    double work_ratio;     /* of what has to be unfiltered and put together for a row: then to now */
+    double first_ratio;    /* the same in a first epoch: chunks that can all be kept are unfiltered once, whatever their shape */
 };
 
 /* What a bucket must give, and what it takes here, so that an accelerator never waits. */

@@ -40,6 +40,7 @@ static void judge(struct doctor_chunks *c, const struct info_array *a, bool fits
     c->wanted_rows = rows_for(is_unfiltered_again ? small_chunk : large_chunk, row_bytes(a));
     double now = a->filters[0] && !fits ? (double)rows : (double)pieces, then = a->filters[0] && !fits ? (double)c->wanted_rows : 1;
     c->work_ratio = fmin(1, then / now);
+    c->first_ratio = a->filters[0] && fits ? 1 : c->work_ratio;
     snprintf(c->array, sizeof(c->array), "%.63s", a->name);
 }
 
@@ -64,8 +65,8 @@ static void add_rechunk(struct doctor_result *r, const char *source)
     const struct doctor_chunks *c = &r->chunks;
     double copy = 2 * r->output_bytes / r->machine.copy_bytes_per_s;
     double later_s = fmin(copy, r->known_cpu_s) + fmax(0, r->known_cpu_s - copy) * c->work_ratio;
-    double first_s = fmin(copy, r->first_cpu_s) + fmax(0, r->first_cpu_s - copy) * c->work_ratio;
-    double threads = r->machine.threads, storage = r->storage_limits ? r->cold_rate / c->work_ratio : INFINITY;
+    double first_s = fmin(copy, r->first_cpu_s) + fmax(0, r->first_cpu_s - copy) * c->first_ratio;
+    double threads = r->machine.threads, storage = r->storage_limits ? r->cold_rate / c->first_ratio : INFINITY;
     struct doctor_row *row = doctor_add_row(r, REMEDY_RECHUNK,
                                             isnan(r->cold_rate) ? NAN : fmin(storage, doctor_cpu_rate(r, first_s, threads)),
                                             doctor_cpu_rate(r, later_s, threads));

@@ -238,8 +238,22 @@ static void a_row_in_many_chunks_is_named_whatever_its_filters(void **state)
     doctor_predict(&q, &r);
     assert_true(r.chunks.chunks_of_row == 10 && r.chunks.wanted_rows == 65);
     near(r.chunks.work_ratio, 0.1);
+    near(r.chunks.first_ratio, 0.1);
     assert_non_null(row_of(&r, REMEDY_RECHUNK));
     assert_null(row_of(&r, REMEDY_PACK));
+}
+
+static void other_chunks_that_can_be_kept_are_unfiltered_once_all_the_same(void **state)
+{
+    (void)state;
+    struct doctor_result r = features(64, 100, "gzip");
+    struct doctor_request q = step(0.1);
+    r.cold_rate = 39000;
+    doctor_judge_chunks(&r, 24e9);
+    doctor_predict(&q, &r);
+    const struct doctor_row *row = row_of(&r, REMEDY_RECHUNK);
+    near(row->first_rate, 40000); /* as the CPU does it now */
+    near(row->later_rate, 4 / (1e-6 + 99e-6 * 0.1));
 }
 
 static void what_was_measured_of_rows_stands_even_if_it_is_slower(void **state)
@@ -314,6 +328,7 @@ int main(void)
         cmocka_unit_test(chunks_of_whole_rows_that_can_be_kept_are_not_blamed),
         cmocka_unit_test(filtered_chunks_that_cannot_be_kept_are_too_large_for_single_rows),
         cmocka_unit_test(a_row_in_many_chunks_is_named_whatever_its_filters),
+        cmocka_unit_test(other_chunks_that_can_be_kept_are_unfiltered_once_all_the_same),
         cmocka_unit_test(what_was_measured_of_rows_stands_even_if_it_is_slower),
         cmocka_unit_test(a_bucket_has_a_budget_by_littles_law),
         cmocka_unit_test(large_objects_count_as_the_ranges_they_come_in),
