@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 
 class InterpolationMode(enum.Enum):
     NEAREST = "nearest"
+    LANCZOS = "lanczos"
     BILINEAR = "bilinear"
 
 
@@ -103,10 +104,10 @@ def test_what_follows_on_floats_runs_from_there_as_one_function(photos: Path) ->
 
 
 def test_parameters_that_only_torchvision_has_make_it_a_function(photos: Path) -> None:
-    nearest = like("Resize", call=lambda image: image.resize((20, 20)), size=[20, 20],
-                   interpolation=InterpolationMode.NEAREST, max_size=None)
-    steps, _ = steps_of(compose(nearest))
-    assert isinstance(steps[0], fb.Map)
+    for mode, kind in ((InterpolationMode.LANCZOS, fb.Map), (InterpolationMode.NEAREST, fb.Resize)):
+        resize = like("Resize", call=lambda image: image.resize((20, 20)), size=[20, 20], interpolation=mode, max_size=None)
+        steps, _ = steps_of(compose(resize))
+        assert isinstance(steps[0], kind)
 
 
 def test_a_bare_function_is_refused_with_the_way_to_give_it(photos: Path) -> None:
