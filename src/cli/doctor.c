@@ -11,8 +11,14 @@ struct doctor_options {
     const char *transform, *dtype;
     int64_t batch_size, epochs, threads, samples;
     double step_ms;
+    uint64_t memory;
+    int sample, collate;
+    const char *fields;
     bool prove, json;
 };
+
+static const char *const sample_names[] = {"auto", "row", "file", NULL};
+static const char *const collate_names[] = {"none", "pad", "ragged", NULL};
 
 #define AT(field) offsetof(struct doctor_options, field)
 static const struct option options[] = {
@@ -23,6 +29,13 @@ static const struct option options[] = {
     {"step-ms", OPTION_DOUBLE, AT(step_ms), 0, 3600000, .metavar = "T", .help = "how long the accelerator takes per batch"},
     {"epochs", OPTION_INT, AT(epochs), 1, 1 << 20, .metavar = "N", .help = "epochs of the whole run (default 1)"},
     {"threads", OPTION_INT, AT(threads), 0, 1024, .metavar = "N", .help = "CPU workers (default: as the loader chooses)"},
+    {"memory", OPTION_SIZE, AT(memory), .metavar = "SIZE",
+     .help = "budget of the loader, e.g. 8GiB (default: a quarter of what is free)"},
+    {"sample", OPTION_CHOICE, AT(sample), .choices = sample_names, .metavar = "S",
+     .help = "arrays: a sample is a row or a file (default: auto)"},
+    {"fields", OPTION_STRING, AT(fields), .metavar = "A,B", .help = "arrays: which of them, separated by commas (default: all)"},
+    {"collate", OPTION_CHOICE, AT(collate), .choices = collate_names, .metavar = "C",
+     .help = "arrays and sound of different lengths: pad or ragged"},
     {"samples", OPTION_INT, AT(samples), 1, 1 << 30, .metavar = "N", .help = "samples to measure with (default: as many as tell enough)"},
     {"prove", OPTION_FLAG, AT(prove), .help = "try the remedies on a sample and put what was measured beside what was predicted"},
     {"json", OPTION_FLAG, AT(json), .help = "one JSON object on stdout"},
@@ -297,7 +310,7 @@ static void print_table(const struct doctor_result *r)
     }
 }
 
-static int fill(const struct doctor_options *c, const char *source, struct doctor_request *q, struct fb_error *e)
+static int fill(const struct doctor_options *c, const char *source, char *fields, struct doctor_request *q, struct fb_error *e)
 {
     fb_init_options(&q->options);
     cli_wire(&q->options);
@@ -305,6 +318,12 @@ static int fill(const struct doctor_options *c, const char *source, struct docto
     q->options.batch_size = (uint64_t)c->batch_size;
     q->options.shuffle = 1;
     q->options.threads = (int)c->threads;
+    q->options.memory = c->memory;
+    q->options.sample = c->sample;
+    q->options.collate = c->collate;
+    for (char *comma = fields; (comma = strchr(comma, ',')) != NULL;)
+        *comma = '\n';
+    q->options.fields = fields[0] ? fields : NULL;
     q->options.on_error = FB_SKIP; /* a bad file is no reason not to look at the others */
     q->options.rank = 0;
     q->options.world_size = 1;
@@ -330,7 +349,9 @@ static int run(int argc, char **argv, uint64_t started_ns)
     struct doctor_request q = {0};
     struct doctor_result r;
     struct fb_error e = {0};
-    if (fill(&chosen, source[0], &q, &e) < 0 || doctor_run(&q, &r, &e) < 0)
+    char fields[1024];
+    snprintf(fields, sizeof(fields), "%s", chosen.fields ? chosen.fields : "");
+    if (fill(&chosen, source[0], fields, &q, &e) < 0 || doctor_run(&q, &r, &e) < 0)
         return cli_fail(&e);
     if (chosen.json)
         print_json(&r);
@@ -349,6 +370,7 @@ const struct verb verb_doctor = {
     .examples = "  fullbore doctor photos/                                        rates, bottleneck, predictions\n"
                 "  fullbore doctor photos/ --step-ms 100 --batch-size 256         would the accelerator wait?\n"
                 "  fullbore doctor train.h5 --batch-size 8192                     rows of arrays: do their chunks suit them?\n"
+                "  fullbore doctor slides/ --sample file --collate pad            bags\n"
                 "  fullbore doctor s3://bucket/train --step-ms 100                what the network must give, what a cache saves\n"
                 "  fullbore doctor photos/ --prove                                try the remedies on a sample of it\n",
     .options = options,

@@ -59,6 +59,7 @@ static void look_at_machine(struct doctor_machine *m)
 static int look(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
 {
     FB_TRY(info_of(&q->options, &r->data, e));
+    r->data.has_rows = r->data.has_rows && q->options.sample != FB_SAMPLE_FILE;
     look_at_machine(&r->machine);
     r->machine.is_bucket = strncmp(r->data.root, "s3://", strlen("s3://")) == 0;
     if (!r->machine.is_bucket)

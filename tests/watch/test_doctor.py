@@ -120,6 +120,17 @@ def test_a_row_that_lies_in_many_chunks_is_named_with_the_command_that_mends_it(
     assert "badly for rows: one row of x lies in 8 chunks" in text and "to know" in text
 
 
+def test_bags_are_whole_files_put_together_as_asked(tmp_path: Path) -> None:
+    (tmp_path / "bags").mkdir()
+    for i in range(24):
+        write_rows(tmp_path / "bags" / f"{i}.h5", rows=10 + i, columns=16)
+    done = doctor(tmp_path / "bags", "--json", "--batch-size", "4", "--sample", "file", "--collate", "pad", "--fields", "x", "--memory",
+                  "256MiB")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["samples"] == 24 and not any("preload" in row["command"] for row in found["table"])
+
+
 def test_remedies_of_rows_cannot_be_tried_on_a_sample_of_files(tmp_path: Path) -> None:
     done = doctor(write_rows(tmp_path / "rows.h5"), "--prove")
     assert done.returncode == 1 and "files of pictures" in done.stderr
