@@ -145,6 +145,21 @@ def test_what_makes_no_sense_is_a_usage_error(photos: Path, tmp_path: Path, wron
     run("pack", photos, "-o", tmp_path / "p.tar", "--decode", "8x8", code=2)
 
 
+def test_what_does_not_fit_is_said_before_it_starts_and_the_old_files_stay(photos: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], capture_output=True).returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        for name in ("p.npy", "p.csv"):
+            (disk / name).write_bytes(b"the old one")
+        said = run("pack", photos, "-o", disk / "p.npy", "--decode", "224x224", code=1)
+        assert "need" in said and "free" in said
+        assert {p.name: p.read_bytes() for p in disk.iterdir()} == {"p.npy": b"the old one", "p.csv": b"the old one"}
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
 # ------------------------------------------------------------------------------------------------------------ interruptions
 
 @pytest.fixture
