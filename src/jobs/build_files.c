@@ -154,7 +154,8 @@ static int entry_bytes(const struct build_piece *piece, const struct build_row *
     out->limit = SIZE_MAX / 2;
     text_append(out, (const char *)&head, sizeof(head));
     text_append(out, (const char *)row, piece->rows * sizeof(*row));
-    text_append(out, (const char *)bad, bad_count * sizeof(*bad));
+    if (bad_count) /* else there is no list */
+        text_append(out, (const char *)bad, bad_count * sizeof(*bad));
     uint64_t sum = out->failed ? 0 : checksum_of(out->data, out->length);
     text_append(out, (const char *)&sum, sizeof(sum));
     return out->failed ? error_set(e, FB_E_NOMEM, "build", "no memory for an entry of the journal") : 0;
