@@ -426,7 +426,7 @@ while True:
 
 
 @pytest.mark.parametrize(("body", "words"), [("os.kill(os.getpid(), signal.SIGSEGV)", "ended the HDF5 helper"),
-                                             ("signal.pause()", "took longer than the HDF5 helper is given"),
+                                             ("signal.alarm(20), signal.pause()", "took longer than the HDF5 helper is given"),
                                              ("here.sendall(b'x' * 64)", "talk nonsense")])
 def test_a_file_that_upsets_the_helper_is_one_bad_bag(tmp_path: Path, run_python: Any, body: str, words: str) -> None:
     make_bags(tmp_path / "slides", 9)
