@@ -1,4 +1,4 @@
-/* Looking into array files and recordings that lie in a bucket: by ranged reads, through the feed's own reader.
+/* Looking into array files and recordings that lie in a bucket: by ranged reads.
  *
  * The start of an object tells nearly all that is wanted to know; what lies elsewhere (the directory of an .npz) is fetched as it is asked for,
  * a window at a time. Each of those is a round trip, so before many objects are looked into one by one, the starts of a few hundred are fetched
@@ -68,7 +68,7 @@ static struct parts *parts_new(uint32_t count, size_t bytes_each)
     return p;
 }
 
-static void start(struct feed *f, struct parts *p, uint32_t i, const struct catalog_sample *s, uint64_t offset, uint64_t length)
+static void start(const struct look_reader *l, struct parts *p, uint32_t i, const struct catalog_sample *s, uint64_t offset, uint64_t length)
 {
     struct part *x = &p->part[i];
     error_clear(&x->error);
@@ -78,19 +78,19 @@ static void start(struct feed *f, struct parts *p, uint32_t i, const struct cata
     pthread_mutex_lock(&p->lock);
     p->left++;
     pthread_mutex_unlock(&p->lock);
-    f->io->ops->submit(f->io, &x->request, i + 1 < p->count);
+    l->io->ops->submit(l->io, &x->request, i + 1 < p->count);
 }
 
 /* Negative: interrupted. The reads then go on without us. */
-static int await(struct feed *f, struct parts *p, struct fb_error *e)
+static int await(const struct look_reader *l, struct parts *p, struct fb_error *e)
 {
     int rc = 0;
     pthread_mutex_lock(&p->lock);
     while (rc == 0 && p->left > 1) {
-        if (thread_cond_wait_until(&p->came, &p->lock, clock_now_ns() + ASK_EVERY_NS) || !f->interrupted)
+        if (thread_cond_wait_until(&p->came, &p->lock, clock_now_ns() + ASK_EVERY_NS) || !l->interrupted)
             continue;
         pthread_mutex_unlock(&p->lock);
-        if (f->interrupted(f->ctx))
+        if (l->interrupted(l->ctx))
             rc = error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while files were looked into");
         pthread_mutex_lock(&p->lock);
     }
@@ -110,13 +110,13 @@ static int check_part(const struct part *x, struct fb_error *e)
     return error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of its own structure", (unsigned long long)(r->offset + r->got));
 }
 
-static int read_now(struct feed *f, const struct catalog_sample *s, uint64_t offset, uint64_t length, uint8_t *out, struct fb_error *e)
+static int read_now(const struct look_reader *l, const struct catalog_sample *s, uint64_t offset, uint64_t length, uint8_t *out, struct fb_error *e)
 {
     struct parts *p = parts_new(1, length);
     if (!p)
         return error_set(e, FB_E_NOMEM, "read", "no memory to look into a file");
-    start(f, p, 0, s, offset, length);
-    int rc = await(f, p, e);
+    start(l, p, 0, s, offset, length);
+    int rc = await(l, p, e);
     if (rc == 0)
         rc = check_part(&p->part[0], e);
     if (rc == 0)
@@ -128,7 +128,7 @@ static int read_now(struct feed *f, const struct catalog_sample *s, uint64_t off
 /* ---- an object as an array_source ---- */
 
 struct object {
-    struct feed *f;
+    const struct look_reader *reader;
     const struct catalog_sample *sample;
     const uint8_t *head;
     uint64_t head_bytes;
@@ -144,7 +144,7 @@ static int move_window(struct object *o, uint64_t offset, struct fb_error *e)
     o->window_at = offset;
     o->window_bytes = 0;
     uint64_t n = left < WINDOW_BYTES ? left : WINDOW_BYTES;
-    FB_TRY(read_now(o->f, o->sample, offset, n, o->window, e));
+    FB_TRY(read_now(o->reader, o->sample, offset, n, o->window, e));
     o->window_bytes = n;
     return 0;
 }
@@ -160,7 +160,7 @@ static int read_object(void *ctx, uint64_t offset, uint64_t length, void *out, s
         return 0;
     }
     if (length > WINDOW_BYTES)
-        return read_now(o->f, o->sample, offset, length, out, e);
+        return read_now(o->reader, o->sample, offset, length, out, e);
     if (offset < o->window_at || offset + length > o->window_at + o->window_bytes)
         FB_TRY(move_window(o, offset, e));
     memcpy(out, o->window + (offset - o->window_at), length);
@@ -174,7 +174,7 @@ static int refuse_hdf5(struct fb_error *e)
     return FB_E_UNSUPPORTED;
 }
 
-static int describe(struct feed *f, const struct catalog_sample *s, const uint8_t *head, uint64_t n, struct array_file *out, struct fb_error *e)
+static int describe(const struct look_reader *l, const struct catalog_sample *s, const uint8_t *head, uint64_t n, struct array_file *out, struct fb_error *e)
 {
     const struct array_ops *ops = array_find_format(head, n < ARRAY_PROBE_BYTES ? n : ARRAY_PROBE_BYTES);
     if (ops == &array_hdf5)
@@ -184,7 +184,7 @@ static int describe(struct feed *f, const struct catalog_sample *s, const uint8_
         error_remedy(e, "take it out of the data set");
         return FB_E_DATA;
     }
-    struct object o = {.f = f, .sample = s, .head = head, .head_bytes = n};
+    struct object o = {.reader = l, .sample = s, .head = head, .head_bytes = n};
     struct array_source source = {.size = s->length, .read = read_object, .ctx = &o};
     int rc = ops->describe(&source, out, e);
     free(o.window);
@@ -196,23 +196,35 @@ static uint64_t head_of(const struct catalog_sample *s)
     return s->length < HEAD_BYTES ? s->length : HEAD_BYTES;
 }
 
-int look_in_store(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+int look_through(const struct look_reader *l, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
 {
     uint8_t head[HEAD_BYTES];
     if (s->length == 0)
         return error_set(e, FB_E_DATA, "decode", "the file is empty");
-    FB_TRY(read_now(f, s, 0, head_of(s), head, e));
-    return describe(f, s, head, head_of(s), out, e);
+    FB_TRY(read_now(l, s, 0, head_of(s), head, e));
+    return describe(l, s, head, head_of(s), out, e);
+}
+
+static struct look_reader reader_of(const struct feed *f)
+{
+    return (struct look_reader){f->io, f->interrupted, f->ctx};
+}
+
+int look_in_store(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+{
+    struct look_reader l = reader_of(f);
+    return look_through(&l, s, out, e);
 }
 
 /* ---- many at once ---- */
 
 static void keep_what_it_tells(struct feed *f, const struct catalog_sample *s, const struct part *x)
 {
+    struct look_reader l = reader_of(f);
     struct array_file file;
     struct fb_error bad;
     error_clear(&bad);
-    if (check_part(x, &bad) < 0 || describe(f, s, x->bytes, x->request.length, &file, &bad) < 0)
+    if (check_part(x, &bad) < 0 || describe(&l, s, x->bytes, x->request.length, &file, &bad) < 0)
         return; /* its own turn will say why */
     look_keep(f, s, &file);
     array_file_free(&file);
@@ -221,6 +233,7 @@ static void keep_what_it_tells(struct feed *f, const struct catalog_sample *s, c
 int look_ahead_in_store(struct feed *f, uint64_t first, struct fb_error *e)
 {
     struct catalog_sample s[LOOK_AHEAD];
+    struct look_reader l = reader_of(f);
     uint32_t n = 0;
     for (uint64_t i = first; f->learnt && i < first + LOOK_AHEAD && i < catalog_count(f->dataset.catalog); i++) {
         FB_TRY(catalog_sample(f->dataset.catalog, i, &s[n], e));
@@ -230,8 +243,8 @@ int look_ahead_in_store(struct feed *f, uint64_t first, struct fb_error *e)
     if (!p)
         return 0;
     for (uint32_t i = 0; i < n; i++)
-        start(f, p, i, &s[i], 0, head_of(&s[i]));
-    int rc = await(f, p, e);
+        start(&l, p, i, &s[i], 0, head_of(&s[i]));
+    int rc = await(&l, p, e);
     for (uint32_t i = 0; rc == 0 && i < n; i++)
         keep_what_it_tells(f, &s[i], &p->part[i]);
     let_go(p);

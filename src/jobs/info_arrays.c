@@ -6,6 +6,7 @@
 #include "codec/array_rows.h"
 #include "codec/unfilter.h"
 #include "feed/look.h"
+#include "io/io.h"
 #include "host/host.h"
 #include "jobs/info_own.h"
 
@@ -128,25 +129,39 @@ static bool has_rows(const struct info *i, const struct dataset *d)
     return i->samples == 1 || strcmp(i->format[0].name, "hdf5") == 0;
 }
 
+/* A bucket is a round trip away, and each file takes one. */
+enum { STORE_LOOKS = 32, STORE_CLOSES_NS = 500000000 };
+
+static int look_at(const struct dataset *d, struct io *io, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+{
+    const struct look_reader reader = {.io = io};
+    return io ? look_through(&reader, s, out, e) : look_into_file(d, s, false, out, e);
+}
+
 void info_look_at_arrays(const struct dataset *d, struct info *i, uint64_t memory)
 {
-    uint64_t stride = i->samples / INFO_LOOKS + 1;
+    uint64_t stride = i->samples / (d->io ? STORE_LOOKS : INFO_LOOKS) + 1;
+    struct io *io = NULL;
+    if (d->io && io_open(&io, d->io, STORE_LOOKS, &(struct log){0}, NULL) < 0)
+        return;
     for (uint64_t k = 0; k < i->samples; k += stride) {
         struct catalog_sample s;
         struct array_file file;
         struct fb_error e;
         error_clear(&e);
         if (catalog_sample(d->catalog, k, &s, NULL) < 0)
-            return;
+            break;
         i->looked++;
-        if (look_into_file(d, &s, false, &file, &e) < 0) {
+        if (look_at(d, io, &s, &file, &e) < 0) {
             info_note_damaged(i, s.key, &e);
             continue;
         }
         take_file(i, d, &file);
         array_file_free(&file);
     }
-    i->has_rows = has_rows(i, d);
+    if (io)
+        io->ops->close(io, STORE_CLOSES_NS);
+    i->has_rows = has_rows(i, d) && !d->io;
     i->rows = i->has_rows && stride == 1 ? i->rows : 0;
     info_remark(i, memory ? memory : host_default_memory());
 }

@@ -175,3 +175,14 @@ def test_images_beside_sound_make_a_data_set_of_images(server: Server, env: dict
     done = subprocess.run([COMMAND, "info", "s3://bucket/mixed", "--json"], env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["samples"] == 1
+
+
+def test_info_looks_into_the_objects_of_a_bucket(server: Server, env: dict[str, str], arrays: Path, wavs: Path) -> None:
+    upload(server, arrays, "arrays")
+    upload(server, wavs, "wavs")
+    for name, folder in (("arrays", arrays), ("wavs", wavs)):
+        ours, theirs = (subprocess.run([COMMAND, "info", str(source)], env=env, capture_output=True, text=True, timeout=60).stdout
+                        for source in (f"s3://bucket/{name}", folder))
+        assert "damaged" not in ours
+        assert [line for line in ours.splitlines() if line.startswith(("fingerprint", "arrays", "labels"))] == [
+            line for line in theirs.splitlines() if line.startswith(("fingerprint", "arrays", "labels"))]
