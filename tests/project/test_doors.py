@@ -74,7 +74,9 @@ def test_help_names_every_door() -> None:
     ({"result": "ERROR"}, 0, 1, 0),
 ])
 def test_cases_of_a_program_are_counted(record: dict, passed: int, failed: int, skipped: int) -> None:
-    assert run_tests.count_cases(record) == run_tests.Tally(passed, failed, skipped)
+    tally = run_tests.count_cases({"name": "program", **record})
+    assert (tally.passed, tally.failed, tally.skipped) == (passed, failed, skipped)
+    assert len(tally.failures) == failed and all(line.startswith("program: ") for line in tally.failures)
 
 
 def test_a_group_that_runs_nothing_has_failed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
