@@ -22,6 +22,8 @@ enum {
     COLD_ABOVE = 64,         /* of 256: send reads to io */
     PROBE_EVERY = 32,        /* while cold, one load in so many asks whether the cache is warm again */
     LOOK_AHEAD_MOST = 64,
+    ROWS_AHEAD_BYTES = 128 << 20, /* of batches whose size varies: more than that is ahead only to keep three batches */
+    ROWS_AHEAD_LEAST = 3,
     WAITS_FOR_ROOM = 200,    /* naps until a batch that does not fit is given up */
     HELD_BY_USER = 2,
     MOST_STAND_INS = 1000    /* looked at for one that fits */
@@ -110,9 +112,18 @@ static void give_back(struct feed *f)
     arrays_give_back(f, f->is_live);
 }
 
+/* Memory that is never touched again in time costs more than the reads it could hide. */
+static bool has_rows_enough(const struct feed *f)
+{
+    uint64_t bytes = 0;
+    for (const struct slot *s = f->ahead_first; s; s = s->next)
+        bytes += s->rows_capacity;
+    return f->ahead >= ROWS_AHEAD_LEAST && bytes >= ROWS_AHEAD_BYTES;
+}
+
 static bool wants_batch(struct feed *f)
 {
-    if (!f->has_plan)
+    if (!f->has_plan || has_rows_enough(f))
         return false;
     if (f->takes_order)
         return f->ahead < f->look_ahead && given_has_batch(f, &f->planned, f->planned_next);
