@@ -133,8 +133,9 @@ void slot_free(struct slot *s);
 void slot_prepare(struct slot *s, uint32_t count);
 /* Bytes that the rows of a batch take whose places have room for room[0..count). */
 size_t slot_rows_bytes(const struct slot *s, uint32_t count);
-/* The same for lengths: room is set, `count` places. False: no memory. The budget is the caller's business: rows_capacity tells. */
-bool slot_prepare_rows(struct slot *s, uint32_t count);
+/* The same for lengths: room is set, `count` places. If more memory is needed than there is, it becomes `bytes`, at least slot_rows_bytes.
+ * False: no memory. The budget is the caller's business: rows_capacity tells. */
+bool slot_prepare_rows(struct slot *s, uint32_t count, size_t bytes);
 /* How many rows a place has got, at most its room. The rest of a padded place becomes zero: by the one who fills it, so that this is work for
  * many threads. */
 void slot_set_rows(struct slot *s, uint32_t place, uint64_t rows);

@@ -54,8 +54,6 @@ size_t slot_rows_bytes(const struct slot *s, uint32_t count)
 
 static bool make_room(struct slot *s, size_t bytes)
 {
-    if (bytes <= s->rows_capacity)
-        return true;
     memory_unmap(s->rows_memory, s->rows_capacity);
     s->rows_memory = memory_map(bytes);
     s->rows_capacity = s->rows_memory ? bytes : 0;
@@ -89,10 +87,10 @@ static void lay_out(struct slot *s, uint32_t count, uint64_t rows)
     }
 }
 
-bool slot_prepare_rows(struct slot *s, uint32_t count)
+bool slot_prepare_rows(struct slot *s, uint32_t count, size_t bytes)
 {
     uint64_t rows = rows_of(s, count, &s->longest);
-    if (!make_room(s, slot_rows_bytes(s, count)))
+    if (slot_rows_bytes(s, count) > s->rows_capacity && !make_room(s, bytes))
         return false;
     s->total = 0;
     for (uint32_t i = 0; i < count; i++) {

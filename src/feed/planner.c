@@ -38,6 +38,7 @@ struct plan_state {
     struct scratch known;   /* a record, while a load is prepared */
     struct rank_layout layout; /* as it was when the batch was begun */
     uint64_t *given;           /* with takes_order: the samples of the batch */
+    size_t rows_most;          /* that a batch of variable lengths has taken */
 };
 
 /* ---- slots; f->lock is held ---- */
@@ -279,7 +280,10 @@ static bool make_room(struct plan_state *p, struct slot *s)
 {
     struct feed *f = p->f;
     size_t bytes = slot_rows_bytes(s, s->count), had = s->rows_capacity;
-    if (bytes > had) {
+    p->rows_most = bytes > p->rows_most ? bytes : p->rows_most;
+    if (bytes > had && p->rows_most > bytes && budget_take(f->budget, MEMORY_SLOTS, p->rows_most - had)) {
+        bytes = p->rows_most; /* once and for all, if there is enough: fresh memory is cleared when it is touched */
+    } else if (bytes > had) {
         for (int i = 0; !budget_take(f->budget, MEMORY_SLOTS, bytes - had); i++) {
             pthread_mutex_lock(&f->lock);
             drop_free_slots(f); /* of other sizes; nobody else gives them back while this thread waits */
@@ -293,7 +297,7 @@ static bool make_room(struct plan_state *p, struct slot *s)
             budget_wait(f->budget, seen, TIGHT_NAP_NS);
         }
     }
-    if (slot_prepare_rows(s, s->count))
+    if (slot_prepare_rows(s, s->count, bytes))
         return true;
     budget_give(f->budget, MEMORY_SLOTS, bytes - s->rows_capacity);
     return fail_slot(f, s, bytes);

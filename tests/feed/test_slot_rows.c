@@ -28,7 +28,7 @@ static void prepare(struct slot *s, const uint64_t *room, uint32_t count)
 {
     slot_prepare(s, count);
     memcpy(s->room, room, count * sizeof(*room));
-    assert_true(slot_prepare_rows(s, count));
+    assert_true(slot_prepare_rows(s, count, slot_rows_bytes(s, count)));
 }
 
 /* Row r of place p becomes 100 p + r everywhere. */
@@ -151,7 +151,7 @@ static void lengths_beyond_all_memory_are_counted_without_wrapping_around(void *
         slot_prepare(s, PLACES);
         memcpy(s->room, room, sizeof(room));
         assert_true(slot_rows_bytes(s, PLACES) >= SIZE_MAX / 8);
-        assert_false(slot_prepare_rows(s, PLACES));
+        assert_false(slot_prepare_rows(s, PLACES, slot_rows_bytes(s, PLACES)));
         slot_free(s);
     }
 }
