@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "jobs/build.h"
 #include "jobs/build_report.h"
 
@@ -164,29 +164,18 @@ static int fill_request(struct build_request *q, const struct build_options *c)
 
 /* ---- progress ---- */
 
-struct shown {
-    bool is_terminal;
-    int tenths;
-};
-
-static void show(const struct build_progress *p, const char *before, const char *after)
-{
-    double rate = p->seconds > 0 ? (double)p->files / p->seconds : 0, left = rate > 0 ? (double)(p->files_total - p->files) / rate : 0;
-    int width = 24, full = p->files_total ? (int)((double)width * (double)p->files / (double)p->files_total) : 0;
-    fprintf(stderr, "%sbuilding [%.*s%.*s] %llu of %llu files, %.0f files/s, %llu rows, %.0f s left, most time: %s%s", before, full,
-            "========================", width - full, "                        ", (unsigned long long)p->files,
-            (unsigned long long)p->files_total, rate, (unsigned long long)p->rows, left, build_stage_names[p->bottleneck], after);
-}
-
 static void progress(void *ctx, const struct build_progress *p)
 {
-    struct shown *s = ctx;
-    int tenths = p->files_total ? (int)(10 * p->files / p->files_total) : 0;
-    if (s->is_terminal)
-        show(p, "\r\x1b[K", p->files == p->files_total && s->tenths < 10 ? "\n" : "");
-    else if (tenths > s->tenths && p->seconds > 1) /* what is over by then needs no talk */
-        show(p, "", "\n");
-    s->tenths = tenths;
+    struct progress *line = ctx;
+    char rest[32];
+    double share = p->files_total ? (double)p->files / (double)p->files_total : 0;
+    int width = 24, full = (int)(width * share);
+    if (!progress_is_due(line, share, p->files == p->files_total, p->seconds))
+        return;
+    fprintf(stderr, "%sbuilding [%.*s%.*s] %llu of %llu files, %.0f files/s, %llu rows, %s left, most time: %s%s", line->before, full,
+            "========================", width - full, "                        ", (unsigned long long)p->files,
+            (unsigned long long)p->files_total, p->seconds > 0 ? (double)p->files / p->seconds : 0, (unsigned long long)p->rows,
+            progress_rest(p->files, p->files_total, p->seconds, rest, sizeof(rest)), build_stage_names[p->bottleneck], line->after);
 }
 
 /* ---- results ---- */
@@ -225,8 +214,8 @@ static int fail(const struct build_result *r, const struct fb_error *e)
 
 static int build(const char *source, const struct build_options *c)
 {
-    struct shown shown = {.is_terminal = isatty(STDERR_FILENO)};
-    struct build_request q = {.progress = progress, .ctx = &shown};
+    struct progress line = progress_start();
+    struct build_request q = {.progress = progress, .ctx = &line};
     struct build_result r;
     struct fb_error e = {0};
     int code = fill_request(&q, c);

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "jobs/decode.h"
 #include "jobs/pack.h"
 #include "jobs/pack_rechunk.h"
@@ -51,48 +51,25 @@ static const struct option options[] = {
     {0},
 };
 
-/* ---- progress: a line that moves on a terminal, else one line per tenth ---- */
+/* ---- progress ---- */
 
 struct shown {
-    bool is_terminal, is_bytes; /* bytes are all there is to count */
-    int tenths;
-    double told_at;
+    struct progress line;
+    bool is_bytes; /* samples are not counted */
 };
-
-static void say_rest(double seconds, char *out, size_t out_size)
-{
-    unsigned s = (unsigned)(seconds + 0.5);
-    if (s >= 3600)
-        snprintf(out, out_size, "%u h %02u min", s / 3600, s / 60 % 60);
-    else if (s >= 60)
-        snprintf(out, out_size, "%u min %02u s", s / 60, s % 60);
-    else
-        snprintf(out, out_size, "%u s", s);
-}
-
-static void show(const struct shown *s, const struct pack_progress *p, const char *before, const char *after)
-{
-    char done[32], rate[32], rest[32], count[64] = "";
-    double speed = p->seconds > 0 ? (double)p->bytes / p->seconds : 0;
-    uint64_t left = p->bytes_total > p->bytes ? p->bytes_total - p->bytes : 0;
-    say_rest(speed > 0 ? (double)left / speed : 0, rest, sizeof(rest));
-    if (!s->is_bytes)
-        snprintf(count, sizeof(count), "%llu of %llu samples, ", (unsigned long long)p->samples, (unsigned long long)p->samples_total);
-    fprintf(stderr, "%spacking: %s%s, %s/s, %s left%s", before, count, text_size(p->bytes, done, sizeof(done)),
-            text_size((uint64_t)speed, rate, sizeof(rate)), rest, after);
-}
 
 static void progress(void *ctx, const struct pack_progress *p)
 {
     struct shown *s = ctx;
-    int tenths = p->samples_total ? (int)(10 * p->samples / p->samples_total) : 0;
-    if (s->is_terminal && (p->seconds - s->told_at > 0.1 || p->samples == p->samples_total)) {
-        s->told_at = p->seconds;
-        show(s, p, "\r\x1b[K", p->samples == p->samples_total ? "\n" : "");
-    }
-    if (!s->is_terminal && tenths > s->tenths && p->seconds > 1) /* what is over by then needs no talk */
-        show(s, p, "", "\n");
-    s->tenths = tenths;
+    char done[32], rate[32], rest[32], count[64] = "";
+    double share = p->samples_total ? (double)p->samples / (double)p->samples_total : 0;
+    if (!progress_is_due(&s->line, share, p->samples == p->samples_total, p->seconds))
+        return;
+    if (!s->is_bytes)
+        snprintf(count, sizeof(count), "%llu of %llu samples, ", (unsigned long long)p->samples, (unsigned long long)p->samples_total);
+    fprintf(stderr, "%spacking: %s%s, %s/s, %s left%s", s->line.before, count, text_size(p->bytes, done, sizeof(done)),
+            text_size(p->seconds > 0 ? (uint64_t)((double)p->bytes / p->seconds) : 0, rate, sizeof(rate)),
+            progress_rest(p->bytes, p->bytes_total, p->seconds, rest, sizeof(rest)), s->line.after);
 }
 
 /* ---- results ---- */
@@ -150,7 +127,7 @@ static int fail(const struct pack_result *r, const struct fb_error *e)
 
 static int decode(const char *source, const struct pack_options *c)
 {
-    struct shown shown = {.is_terminal = isatty(STDERR_FILENO)};
+    struct shown shown = {.line = progress_start()};
     struct decode_request q = {.output = c->output, .fit = (enum decode_fit)c->fit, .skips_bad = c->skip_bad, .resumes = c->resume,
                                .foretell = foretell, .progress = progress, .ctx = &shown};
     struct pack_result r = {0};
@@ -200,7 +177,7 @@ static void print_rechunked(const struct pack_options *c, const struct rechunk_r
 
 static int rechunk(const char *source, const struct pack_options *c)
 {
-    struct shown shown = {.is_terminal = isatty(STDERR_FILENO), .is_bytes = true};
+    struct shown shown = {.line = progress_start(), .is_bytes = true};
     struct rechunk_request q = {.output = c->output, .rows = (uint64_t)c->rechunk, .filters = (enum hdf5_rechunk_filters)c->compress,
                                 .allows_external = c->allow_external, .progress = progress, .ctx = &shown};
     struct rechunk_result r;
@@ -219,7 +196,7 @@ static int rechunk(const char *source, const struct pack_options *c)
 
 static int pack(const char *source, const struct pack_options *c)
 {
-    struct shown shown = {.is_terminal = isatty(STDERR_FILENO)};
+    struct shown shown = {.line = progress_start()};
     struct pack_request q = {.output = c->output, .shard_bytes = c->shard_size, .skips_bad = c->skip_bad, .resumes = c->resume,
                              .shorter = (int)c->resize_shorter, .quality = c->jpeg_quality ? (int)c->jpeg_quality : 92,
                              .progress = progress, .ctx = &shown};

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "jobs/stage.h"
 
 struct stage_options {
@@ -40,53 +40,27 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* ---- progress: a line that moves on a terminal, else one line per tenth ---- */
+/* ---- progress ---- */
 
-struct shown {
-    bool is_terminal, was_verifying;
-    int tenths;
-    double told_at;
-};
-
-static void say_rest(double seconds, char *out, size_t out_size)
-{
-    unsigned s = (unsigned)(seconds + 0.5);
-    if (s >= 3600)
-        snprintf(out, out_size, "%u h %02u min", s / 3600, s / 60 % 60);
-    else if (s >= 60)
-        snprintf(out, out_size, "%u min %02u s", s / 60, s % 60);
-    else
-        snprintf(out, out_size, "%u s", s);
-}
-
-static void show(const struct stage_progress *p, const char *before, const char *after)
-{
-    char done[32], rate[32], rest[32];
-    double speed = p->seconds > 0 ? (double)p->bytes / p->seconds : 0;
-    uint64_t left = p->bytes_total > p->bytes ? p->bytes_total - p->bytes : 0;
-    say_rest(speed > 0 ? (double)left / speed : 0, rest, sizeof(rest));
-    fprintf(stderr, "%s%s: %llu of %llu files, %s, %s/s, %s left%s", before, p->is_verifying ? "verifying" : "staging",
-            (unsigned long long)p->files, (unsigned long long)p->files_total, text_size(p->bytes, done, sizeof(done)),
-            text_size((uint64_t)speed, rate, sizeof(rate)), rest, after);
-}
-
-static struct shown shown; /* the options' ctx is the loader's own */
+static struct { /* the options' ctx is the loader's own */
+    struct progress line;
+    bool is_verifying;
+} shown;
 
 static void progress(void *ctx, const struct stage_progress *p)
 {
     (void)ctx;
-    struct shown *s = &shown;
-    int tenths = p->bytes_total ? (int)(10 * p->bytes / p->bytes_total) : 0;
-    bool is_over = p->files == p->files_total;
-    if (s->was_verifying != p->is_verifying)
-        *s = (struct shown){.is_terminal = s->is_terminal, .was_verifying = p->is_verifying, .tenths = 0};
-    if (s->is_terminal && s->told_at >= 0 && (p->seconds - s->told_at > 0.1 || is_over)) {
-        s->told_at = is_over ? -1 : p->seconds;
-        show(p, "\r\x1b[K", is_over ? "\n" : "");
-    }
-    if (!s->is_terminal && tenths > s->tenths && p->seconds > 1) /* what is over by then needs no talk */
-        show(p, "", "\n");
-    s->tenths = tenths;
+    char done[32], rate[32], rest[32];
+    if (shown.is_verifying != p->is_verifying)
+        shown.line = progress_start();
+    shown.is_verifying = p->is_verifying;
+    double share = p->bytes_total ? (double)p->bytes / (double)p->bytes_total : 0;
+    if (!progress_is_due(&shown.line, share, p->files == p->files_total, p->seconds))
+        return;
+    fprintf(stderr, "%s%s: %llu of %llu files, %s, %s/s, %s left%s", shown.line.before, p->is_verifying ? "verifying" : "staging",
+            (unsigned long long)p->files, (unsigned long long)p->files_total, text_size(p->bytes, done, sizeof(done)),
+            text_size(p->seconds > 0 ? (uint64_t)((double)p->bytes / p->seconds) : 0, rate, sizeof(rate)),
+            progress_rest(p->bytes, p->bytes_total, p->seconds, rest, sizeof(rest)), shown.line.after);
 }
 
 /* ---- what to run ---- */
@@ -229,7 +203,7 @@ static int stage(struct stage_request *q, bool has_json)
     fb_options o; /* for its wires */
     fb_init_options(&o);
     cli_wire(&o);
-    shown = (struct shown){.is_terminal = isatty(STDERR_FILENO)};
+    shown.line = progress_start();
     q->progress = progress;
     q->found = o.progress;
     q->interrupted = o.interrupted;
