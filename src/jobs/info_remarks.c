@@ -16,9 +16,9 @@ __attribute__((format(printf, 2, 3))) static void say(struct info *i, const char
     va_end(list);
 }
 
-static const char *name_of(const struct info_array *a, char *out, size_t out_size)
+static void name_of(const struct info_array *a, char *out, size_t out_size)
 {
-    return a->name[0] ? text_escape(a->name, out, out_size) : "the array";
+    text_escape(a->name[0] ? a->name : "the array", out, out_size);
 }
 
 static bool is_split(const struct info_array *a)
