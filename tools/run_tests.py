@@ -1,6 +1,6 @@
 """Runs every group of tests and adds them up: the engine behind `make test` and `make soak`.
 
-    tools/run_tests.py [--soak] [--jobs N] [--fuzz-seconds N] [GROUP...]
+    tools/run_tests.py [--soak] [--jobs N] [--fuzz-seconds N] [--build-only] [GROUP...]
 
 Results are read from what the runners write for machines (meson's testlog.json, pytest's JUnit file, libFuzzer's exit code), not from
 their talk. The last line is `N passed, N failed, N skipped`; the exit code is 1 if anything failed. A group that ran nothing has failed:
@@ -146,13 +146,21 @@ def programs(folder: str, prefix: str) -> list[Path]:
     return sorted(Path(t["filename"][0]) for t in json.loads(out) if t["name"].startswith(prefix))
 
 
-def meson_build(folder: str, options: list[str], jobs: int, env: dict[str, str] | None = None, prefix: str = "") -> str:
-    """Configures and compiles all programs, or those whose names begin with `prefix`; returns what went wrong or ''."""
+def test_programs(folder: str, suites: list[str]) -> list[Path]:
+    out = subprocess.run([MESON, "introspect", "--tests", folder], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    wanted = {f"fullbore:{suite}" for suite in suites}
+    return sorted({Path(t["cmd"][0]) for t in json.loads(out) if wanted & set(t["suite"])})
+
+
+def meson_build(folder: str, options: list[str], jobs: int, env: dict[str, str] | None = None, prefix: str = "",
+                suites: list[str] | None = None) -> str:
+    """Configures and compiles all programs, those whose names begin with `prefix`, or the tests of `suites`; returns what went wrong or ''."""
     if not (ROOT / folder / "build.ninja").exists():
         code, output = run([MESON, "setup", folder, *options], limit_s=300, env=env)
         if code:
             return output
-    targets = [str(p.relative_to(ROOT / folder)) for p in programs(folder, prefix)] if prefix else []
+    wanted = programs(folder, prefix) if prefix else test_programs(folder, suites) if suites else []
+    targets = [str(p.relative_to(ROOT / folder)) for p in wanted if p.is_relative_to(ROOT / folder)]
     code, output = run([str(BIN / "ninja"), "--quiet", "-C", folder, "-j", str(jobs), *targets], limit_s=1800, env=env)
     return output[-20000:] if code else ""
 
@@ -175,23 +183,33 @@ def c_tests(options: argparse.Namespace) -> Tally:
     return meson_tests("build", [], options.jobs, options.timeout_factor)
 
 
-def sanitized(folder: str, meson_options: list[str], suites: list[str], options: argparse.Namespace) -> Tally:
-    problem = meson_build(folder, meson_options, options.jobs)
+SANITIZED_SUITES = {"asan": [], "tsan": ["io", "cache", "feed"]}  # none: all of them
+
+
+def build_of(group: str, options: argparse.Namespace) -> str:
+    """Builds what a group needs beside the build that users get; returns what went wrong or ''."""
+    if group == "fuzz":
+        return meson_build("build-fuzz", FUZZ, options.jobs, {"CC": find_clang() or "clang"}, prefix="fuzz_")
+    return meson_build(f"build-{group}", {"asan": ASAN, "tsan": TSAN}[group], options.jobs, suites=SANITIZED_SUITES[group])
+
+
+def sanitized(group: str, options: argparse.Namespace) -> Tally:
+    problem = build_of(group, options)
     if problem:
         tally = Tally()
         tally.fail(problem)
         return tally
-    return meson_tests(folder, suites, options.jobs, 4 * options.timeout_factor, SANITIZER_ENV)
+    return meson_tests(f"build-{group}", SANITIZED_SUITES[group], options.jobs, 4 * options.timeout_factor, SANITIZER_ENV)
 
 
 def asan_tests(options: argparse.Namespace) -> Tally:
     """Every C test with address, leak and undefined-behaviour checks."""
-    return sanitized("build-asan", ASAN, [], options)
+    return sanitized("asan", options)
 
 
 def tsan_tests(options: argparse.Namespace) -> Tally:
     """The tests of reading and of the engine with race detection."""
-    return sanitized("build-tsan", TSAN, ["io", "cache", "feed"], options)
+    return sanitized("tsan", options)
 
 
 # ------------------------------------------------------------------------------------------------------------------- fuzzing
@@ -204,11 +222,10 @@ def find_clang() -> str | None:
 def fuzz_tests(options: argparse.Namespace) -> Tally:
     """libFuzzer on every parser for --fuzz-seconds, from the committed corpus; what it finds is shown and kept."""
     tally = Tally()
-    clang = find_clang()
-    if not clang:
+    if not find_clang():
         tally.fail("no clang; tools/setup.sh fuzz installs it")
         return tally
-    problem = meson_build("build-fuzz", FUZZ, options.jobs, {"CC": clang}, prefix="fuzz_")
+    problem = build_of("fuzz", options)
     if problem:
         tally.fail(problem)
         return tally
@@ -292,6 +309,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--soak", action="store_true", help="the long sweeps whole (sets FB_SOAK=1)")
     parser.add_argument("--fuzz-seconds", type=int, help="per fuzz target; default 2, with --soak 300")
+    parser.add_argument("--build-only", action="store_true", help="build what the groups need, run nothing")
     options = parser.parse_args()
     unknown = set(options.groups) - set(GROUPS)
     if unknown:
@@ -303,19 +321,47 @@ def parse_arguments() -> argparse.Namespace:
     return options
 
 
+BUILT_ASIDE = ("asan", "tsan", "fuzz")
+
+
+def start_building(groups: list[str]) -> subprocess.Popen | None:
+    """Builds for later groups while the first ones, which mostly wait, are running; at the lowest priority, so that they hardly notice."""
+    later = [group for group in groups[1:] if group in BUILT_ASIDE]
+    if not later:
+        return None
+    return subprocess.Popen(["nice", "-n", "19", sys.executable, __file__, "--build-only", "--jobs", "1", *later], cwd=ROOT,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def run_groups(groups: list[str], options: argparse.Namespace) -> Tally:
+    total = Tally()
+    builder = start_building(groups)
+    try:
+        for name in groups:
+            print(f"== {name}: {GROUPS[name].__doc__}", flush=True)
+            started = time.monotonic()
+            if builder and name in BUILT_ASIDE:
+                builder.wait()  # what went wrong shows when the group builds again
+            tally = GROUPS[name](options)
+            if tally.passed + tally.failed == 0:
+                tally.fail(f"FAILED {name}: no test ran")
+            print(f"   {name}: {tally} in {time.monotonic() - started:.0f} s", flush=True)
+            total.add(tally)
+    finally:
+        if builder and builder.poll() is None:
+            builder.terminate()
+    return total
+
+
 def main() -> int:
     options = parse_arguments()
     os.environ["PATH"] = f"{BIN}:{os.environ['PATH']}"  # meson looks for ninja there, tests for the command
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored, and tests of ctrl-C inherit that
-    total = Tally()
-    for name in options.groups or GROUPS:
-        print(f"== {name}: {GROUPS[name].__doc__}", flush=True)
-        started = time.monotonic()
-        tally = GROUPS[name](options)
-        if tally.passed + tally.failed == 0:
-            tally.fail(f"FAILED {name}: no test ran")
-        print(f"   {name}: {tally} in {time.monotonic() - started:.0f} s", flush=True)
-        total.add(tally)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is ended, too
+    groups = options.groups or list(GROUPS)
+    if options.build_only:
+        return 1 if any([build_of(group, options) for group in groups if group in BUILT_ASIDE]) else 0
+    total = run_groups(groups, options)
     for failure in total.failures:
         print(f"FAILED {failure.removeprefix('FAILED ')}")
     print(total)
