@@ -19,7 +19,7 @@ spec.loader.exec_module(run_zoo)
 
 
 IS_SOAK = bool(os.environ.get("FB_SOAK"))
-SAMPLED = [p.name for p in run_zoo.PROGRAMS][::1 if IS_SOAK else 4]
+SAMPLED = [p.name for p in run_zoo.PROGRAMS][::1 if IS_SOAK else 5]
 
 
 def run(name: str, runs: int, first_seed: int) -> subprocess.CompletedProcess:
