@@ -39,7 +39,7 @@ struct doctor_row {
     double batch_seconds, epoch_seconds, run_seconds;
     double ram_bytes;         /* needed beside the loader's budget */
     double disk_bytes;        /* needed beside the data */
-    char command[200];
+    char command[1200]; /* a path that is cut off is of no use */
     double proved_first, proved_later; /* samples/s, measured on a sample; NAN: not tried */
 };
 

@@ -72,7 +72,7 @@ static void add_rechunk(struct doctor_result *r, const char *source)
                                             doctor_cpu_rate(r, later_s, threads));
     row->disk_bytes = (double)r->data.bytes;
     snprintf(row->change, sizeof(row->change), "chunks of %llu whole rows", (unsigned long long)c->wanted_rows);
-    snprintf(row->command, sizeof(row->command), "fullbore pack %.80s --rechunk %llu -o rechunked.h5", source,
+    snprintf(row->command, sizeof(row->command), "fullbore pack %.1000s --rechunk %llu -o rechunked.h5", source,
              (unsigned long long)c->wanted_rows);
 }
 

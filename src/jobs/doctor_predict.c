@@ -78,7 +78,7 @@ static void add_decoded(struct doctor_result *r, const char *source)
     row->disk_bytes = bytes;
     row->ram_bytes = fits ? bytes : 0;
     snprintf(row->change, sizeof(row->change), "decoded once, %d x %d (lossy)", r->decoded_side, r->decoded_side);
-    snprintf(row->command, sizeof(row->command), "fullbore pack %.80s -o data.npy --decode %dx%d", source, r->decoded_side,
+    snprintf(row->command, sizeof(row->command), "fullbore pack %.1000s -o data.npy --decode %dx%d", source, r->decoded_side,
              r->decoded_side);
 }
 
@@ -88,7 +88,7 @@ static void add_memory(struct doctor_result *r, const char *source)
     struct doctor_row *row = doctor_add_row(r, REMEDY_MEMORY, doctor_cpu_rate(r, r->first_cpu_s, r->machine.threads), r->warm_rate);
     row->ram_bytes = bytes;
     snprintf(row->change, sizeof(row->change), "copied to the RAM disk");
-    snprintf(row->command, sizeof(row->command), "cp -r %.80s /dev/shm/", source);
+    snprintf(row->command, sizeof(row->command), "cp -r %.1000s /dev/shm/", source);
 }
 
 /* No file has to be opened, and where storage was in the way its depth counts. */
@@ -103,7 +103,7 @@ static void add_pack(struct doctor_result *r, const char *source, bool fits)
     row->disk_bytes = (double)r->data.bytes;
     row->ram_bytes = fits ? (double)r->data.bytes : 0;
     snprintf(row->change, sizeof(row->change), "packed into one file");
-    snprintf(row->command, sizeof(row->command), "fullbore pack %.80s -o data.tar", source);
+    snprintf(row->command, sizeof(row->command), "fullbore pack %.1000s -o data.tar", source);
 }
 
 static void add_smaller(struct doctor_result *r, const char *source)
@@ -118,7 +118,7 @@ static void add_smaller(struct doctor_result *r, const char *source)
     row->disk_bytes = bytes;
     row->ram_bytes = fits ? bytes : 0;
     snprintf(row->change, sizeof(row->change), "packed, shorter side %d (lossy)", r->smaller_side);
-    snprintf(row->command, sizeof(row->command), "fullbore pack %.80s -o small.tar --resize-shorter %d", source, r->smaller_side);
+    snprintf(row->command, sizeof(row->command), "fullbore pack %.1000s -o small.tar --resize-shorter %d", source, r->smaller_side);
 }
 
 /* Nothing is promised about a disk that was not measured: a cache is shown for what stays in its memory. */

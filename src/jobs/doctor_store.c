@@ -54,5 +54,5 @@ void doctor_predict_bucket(const struct doctor_request *q, struct doctor_result 
     struct doctor_row *stage = doctor_add_row(r, REMEDY_STAGE, first, later);
     stage->disk_bytes = bytes;
     snprintf(stage->change, sizeof(stage->change), "staged before (%.1f min of copying)", copy_s / 60);
-    snprintf(stage->command, sizeof(stage->command), "fullbore stage %.80s /local/disk/data", source);
+    snprintf(stage->command, sizeof(stage->command), "fullbore stage %.1000s /local/disk/data", source);
 }
