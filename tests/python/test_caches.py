@@ -104,7 +104,7 @@ def test_a_file_that_changes_is_read_anew(old_photos: Path, tmp_path: Path) -> N
                 new = contents(plain)
             assert new != first
             assert any(contents(loader) == new for _ in range(100))  # what was read ahead may still be the old one, at most 64 batches
-            assert contents(loader) == new
+            assert [contents(loader) for _ in range(4)][-1] == new  # a worker that was held up may have read the one before it later
 
 
 def test_a_pack_is_cached_by_sample(old_photos: Path, tmp_path: Path) -> None:
