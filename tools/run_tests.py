@@ -1,6 +1,6 @@
 """Runs every group of tests and adds them up: the engine behind `make test` and `make soak`.
 
-    tools/run_tests.py [--soak] [--jobs N] [--fuzz-seconds N] [--build-only] [GROUP...]
+    tools/run_tests.py [--soak] [--jobs N] [--fuzz-seconds N] [GROUP...]
 
 Results are read from what the runners write for machines (meson's testlog.json, pytest's JUnit file, libFuzzer's exit code), not from
 their talk. The last line is `N passed, N failed, N skipped`; the exit code is 1 if anything failed. A group that ran nothing has failed:
@@ -260,11 +260,14 @@ def read_junit(path: Path) -> Tally:
     return tally
 
 
-def pytest(paths: list[str], options: argparse.Namespace) -> Tally:
+def pytest(paths: list[str], options: argparse.Namespace, jobs: int = 1) -> Tally:
+    """`jobs` files of tests at once: many of them mostly wait."""
     with tempfile.TemporaryDirectory() as scratch:
         junit = Path(scratch) / "junit.xml"
         command = [str(BIN / "python"), "-m", "pytest", "-q", "--no-header", "--tb=short", "-rs", "-p", "no:cacheprovider",
                    "-o", "faulthandler_timeout=300", f"--junit-xml={junit}", *paths]
+        if jobs > 1:
+            command += ["-n", str(jobs), "--dist", "loadfile"]
         code, output = run(command, limit_s=1500 * options.timeout_factor, env={"FULLBORE_COMMAND": str(BIN / "fullbore")}, live=True)
         if not junit.exists():
             tally = Tally()
@@ -278,7 +281,9 @@ def pytest(paths: list[str], options: argparse.Namespace) -> Tally:
 
 def python_tests(options: argparse.Namespace) -> Tally:
     """The Python package, and codecs and transforms through small tools; Pillow, numpy and torch are the oracles."""
-    return pytest(["tests", "--ignore=tests/cli", "--ignore=tests/project"], options)
+    tally = pytest(["tests", "--ignore=tests/cli", "--ignore=tests/project", "--ignore=tests/zoo"], options, options.jobs)
+    tally.add(pytest(["tests/zoo"], options))  # by itself: it is about who waits for whom
+    return tally
 
 
 def cli_tests(options: argparse.Namespace) -> Tally:
@@ -309,7 +314,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--soak", action="store_true", help="the long sweeps whole (sets FB_SOAK=1)")
     parser.add_argument("--fuzz-seconds", type=int, help="per fuzz target; default 2, with --soak 300")
-    parser.add_argument("--build-only", action="store_true", help="build what the groups need, run nothing")
     options = parser.parse_args()
     unknown = set(options.groups) - set(GROUPS)
     if unknown:
@@ -321,35 +325,16 @@ def parse_arguments() -> argparse.Namespace:
     return options
 
 
-BUILT_ASIDE = ("asan", "tsan", "fuzz")
-
-
-def start_building(groups: list[str]) -> subprocess.Popen | None:
-    """Builds for later groups while the first ones, which mostly wait, are running; at the lowest priority, so that they hardly notice."""
-    later = [group for group in groups[1:] if group in BUILT_ASIDE]
-    if not later:
-        return None
-    return subprocess.Popen(["nice", "-n", "19", sys.executable, __file__, "--build-only", "--jobs", "1", *later], cwd=ROOT,
-                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
 def run_groups(groups: list[str], options: argparse.Namespace) -> Tally:
     total = Tally()
-    builder = start_building(groups)
-    try:
-        for name in groups:
-            print(f"== {name}: {GROUPS[name].__doc__}", flush=True)
-            started = time.monotonic()
-            if builder and name in BUILT_ASIDE:
-                builder.wait()  # what went wrong shows when the group builds again
-            tally = GROUPS[name](options)
-            if tally.passed + tally.failed == 0:
-                tally.fail(f"FAILED {name}: no test ran")
-            print(f"   {name}: {tally} in {time.monotonic() - started:.0f} s", flush=True)
-            total.add(tally)
-    finally:
-        if builder and builder.poll() is None:
-            builder.terminate()
+    for name in groups:
+        print(f"== {name}: {GROUPS[name].__doc__}", flush=True)
+        started = time.monotonic()
+        tally = GROUPS[name](options)
+        if tally.passed + tally.failed == 0:
+            tally.fail(f"FAILED {name}: no test ran")
+        print(f"   {name}: {tally} in {time.monotonic() - started:.0f} s", flush=True)
+        total.add(tally)
     return total
 
 
@@ -357,11 +342,7 @@ def main() -> int:
     options = parse_arguments()
     os.environ["PATH"] = f"{BIN}:{os.environ['PATH']}"  # meson looks for ninja there, tests for the command
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored, and tests of ctrl-C inherit that
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is ended, too
-    groups = options.groups or list(GROUPS)
-    if options.build_only:
-        return 1 if any([build_of(group, options) for group in groups if group in BUILT_ASIDE]) else 0
-    total = run_groups(groups, options)
+    total = run_groups(options.groups or list(GROUPS), options)
     for failure in total.failures:
         print(f"FAILED {failure.removeprefix('FAILED ')}")
     print(total)
