@@ -185,7 +185,9 @@ static void walk_ahead(struct rank *rank, int count, struct totals *t)
 
 static void run_machine(struct rank *rank, int count, struct totals *t)
 {
-    char dir[] = "/tmp/fullbore-scale-XXXXXX";
+    char dir[512];
+    const char *scratch = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/fullbore-scale-XXXXXX", scratch && *scratch ? scratch : "/tmp");
     if (!mkdtemp(dir))
         abort();
     uint64_t before = resident();

@@ -57,7 +57,7 @@ static int refuse(const struct option *o, const char *value, const char *stage, 
             add_to_list(list, sizeof(list), o->choices[i]);
         error_remedy(e, "use one of: %s", list);
     } else if (o->min != 0 || o->max != 0) {
-        error_remedy(e, "use a value from %g to %g (%s)", o->min, o->max, o->help);
+        error_remedy(e, "use a value from %.15g to %.15g (%s)", o->min, o->max, o->help);
     } else {
         error_remedy(e, "%s", o->help);
     }
