@@ -245,6 +245,9 @@ typedef struct fb_options {
 
     /* several files per sample: further columns of paths in a manifest, which `fields` names as it does labels; see docs/datasets.md */
     const char *masks;              /* NULL: those whose name has "mask" in it; else the names of those that hold masks, joined by newlines */
+
+    /* several bags per sample; see docs/arrays.md */
+    const char *group_by;           /* NULL; the manifest's column whose equal values make one sample: bags joined, the key is the value */
 } fb_options;
 
 FB_API void fb_init_options(fb_options *o);

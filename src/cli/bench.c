@@ -14,7 +14,7 @@ struct bench_options {
     double step_ms;
     uint64_t memory, cache_limit, cache_ram;
     int on_error, sample, collate, order;
-    const char *fields;
+    const char *fields, *group_by;
     bool preload, cold, probe, json;
 };
 
@@ -37,6 +37,7 @@ static const struct option options[] = {
     {"order", OPTION_CHOICE, AT(order), .choices = order_names, .metavar = "O", .help = "shuffled (default), window or plain"},
     {"sample", OPTION_CHOICE, AT(sample), .choices = sample_names, .metavar = "S", .help = "arrays: a sample is a row or a file (default: auto)"},
     {"fields", OPTION_STRING, AT(fields), .metavar = "A,B", .help = "arrays: which of them, separated by commas (default: all)"},
+    {"group-by", OPTION_STRING, AT(group_by), .metavar = "COLUMN", .help = "a manifest of bags: rows with one value in it are one sample"},
     {"collate", OPTION_CHOICE, AT(collate), .choices = collate_names, .metavar = "C", .help = "arrays and sound of different lengths: pad or ragged"},
     {"preload", OPTION_FLAG, AT(preload), .help = "arrays: read all rows into memory first"},
     {"on-error", OPTION_CHOICE, AT(on_error), .choices = on_error_names, .metavar = "P", .help = "raise (default) or skip bad samples"},
@@ -90,6 +91,7 @@ static int fill_request(const struct bench_options *c, const char *source, const
     o->shuffle = c->order;
     o->sample = c->sample;
     o->collate = c->collate;
+    o->group_by = c->group_by;
     o->preload = c->preload;
     for (char *comma = fields; (comma = strchr(comma, ',')) != NULL;)
         *comma = '\n';
@@ -277,6 +279,7 @@ const struct verb verb_bench = {
                 "  fullbore bench photos/ --step-ms 100 --epochs 3     would an accelerator with 100 ms steps wait?\n"
                 "  fullbore bench train.h5 --batch-size 8192           rows of arrays\n"
                 "  fullbore bench slides/ --sample file --collate pad  bags\n"
+                "  fullbore bench slides.csv --group-by patient --collate pad\n"
                 "  fullbore bench photos/ --cold --json                from storage, for machines\n"
                 "  fullbore bench photos/ --dtype uint8 --memory 64MiB in little memory\n"
                 "  fullbore bench photos/ --step-ms 100 --device emulated:12GB/s,20us   with the copy to a device\n",

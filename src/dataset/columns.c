@@ -55,13 +55,20 @@ static int first_column_has_paths(struct table *t, struct fb_error *e)
     return rc < 0 ? rc : looked_at > 0;
 }
 
-static int refuse_pathless(const struct table *t, struct fb_error *e)
+static void name_columns(const struct table *t, char *list, size_t list_size)
 {
-    char list[300] = "", shown[40];
-    for (int i = 0; i < t->columns && strlen(list) + 48 < sizeof(list); i++) {
+    char shown[40];
+    list[0] = 0;
+    for (int i = 0; i < t->columns && strlen(list) + 48 < list_size; i++) {
         strcat(list, i ? ", " : "");
         strcat(list, shown_name(t, i, shown, sizeof(shown)));
     }
+}
+
+static int refuse_pathless(const struct table *t, struct fb_error *e)
+{
+    char list[300];
+    name_columns(t, list, sizeof(list));
     if (!t->format->is_typed && looks_like_path(t->name[0])) {
         error_set(e, FB_E_DATA, "dataset", "the first line holds data, not the names of the columns: %s", list);
         error_remedy(e, "put a line such as path,label in front");
@@ -84,6 +91,23 @@ static int find_path_column(struct table *t, struct fb_error *e)
             return rc < 0 ? rc : 0;
     }
     return refuse_pathless(t, e);
+}
+
+/* ---- the column of groups ---- */
+
+static int find_group_column(const struct table *t, const char *name, int path, struct fb_error *e)
+{
+    for (int i = 0; name && i < t->columns; i++)
+        if (strcmp(t->name[i], name) == 0 && i != path)
+            return i;
+    if (!name)
+        return -1;
+    char list[300], shown[80];
+    name_columns(t, list, sizeof(list));
+    error_set(e, FB_E_USAGE, "dataset", "group_by= names '%s', which is no column that rows can be grouped by",
+              text_escape(name, shown, sizeof(shown)));
+    error_remedy(e, "the columns are: %s", list);
+    return FB_E_USAGE;
 }
 
 /* ---- the types of the others ---- */
@@ -208,7 +232,7 @@ static int settle_types(struct columns *out, const struct table *t, const struct
 static int choose_fields(struct columns *out, const struct table *t, struct fb_error *e)
 {
     for (int i = 0; i < t->columns; i++) {
-        if (i == out->path || (i == 0 && !t->name[i][0])) /* a nameless first column is the row number that pandas writes */
+        if (i == out->path || i == out->group || (i == 0 && !t->name[i][0])) /* a nameless first column is the row number that pandas writes */
             continue;
         if (!t->name[i][0])
             return table_refuse(t, 1, e, "column %d has no name", i + 1);
@@ -219,11 +243,14 @@ static int choose_fields(struct columns *out, const struct table *t, struct fb_e
     return 0;
 }
 
-int columns_find(struct columns *out, struct table *t, int root_fd, struct pulse *pulse, struct fb_error *e)
+int columns_find(struct columns *out, struct table *t, const char *group, int root_fd, struct pulse *pulse, struct fb_error *e)
 {
     *out = (struct columns){0};
     struct seen seen[TABLE_MAX_COLUMNS] = {0};
     FB_TRY(out->path = find_path_column(t, e));
+    out->group = find_group_column(t, group, out->path, e);
+    if (group && out->group < 0)
+        return out->group;
     FB_TRY(choose_fields(out, t, e));
     FB_TRY(look_at_rows(out, t, seen, root_fd, pulse, e));
     table_rewind(t);

@@ -98,11 +98,19 @@ static int open_as(struct dataset_job *job, const struct dataset_ops *ops, struc
         s3_mount_offer(job->root_fd, job->root, &job->request->log);
     }
     FB_TRY(find_or_scan(job, ops, d, e));
-    const char *first = catalog_count(d->catalog) ? catalog_key(d->catalog, 0, e) : "";
-    if (!first)
-        return e ? e->code : FB_E_DATA;
-    d->family = data_name_family(first);
+    struct catalog_sample first = {.key = ""};
+    if (catalog_count(d->catalog))
+        FB_TRY(catalog_part(d->catalog, 0, 0, &first, e));
+    d->family = data_name_family(first.key);
     return 0;
+}
+
+static int refuse_group(const struct dataset_request *r, struct fb_error *e)
+{
+    error_set(e, FB_E_USAGE, "dataset", "group_by= needs a manifest: a table of paths with a column to group them by");
+    error_remedy(e, "write one, such as slides.csv with the columns path and patient");
+    error_at(e, r->source, -1);
+    return FB_E_USAGE;
 }
 
 int dataset_open(struct dataset *d, const struct dataset_request *r, struct fb_error *e)
@@ -110,6 +118,8 @@ int dataset_open(struct dataset *d, const struct dataset_request *r, struct fb_e
     *d = (struct dataset){.root_fd = -1};
     const struct dataset_ops *ops = NULL;
     FB_TRY(find_kind(r, &ops, e));
+    if (r->group_by && ops != &dataset_manifest)
+        return refuse_group(r, e);
     struct dataset_job job = {.request = r, .root_fd = -1};
     pulse_start(&job.pulse, r, "scanning");
     int rc = open_as(&job, ops, d, e);

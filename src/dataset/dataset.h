@@ -16,6 +16,7 @@ struct dataset_request {
     uint64_t path_count;
     const struct fb_column *columns;
     int column_count;
+    const char *group_by;           /* of a manifest: rows with one value in this column are one sample; NULL: each is one */
     const char *catalog_dir;        /* NULL: XDG's */
     void (*progress)(void *ctx, const struct fb_progress *p);
     int (*interrupted)(void *ctx);

@@ -86,11 +86,10 @@ int listed_file(struct listed *l, const char *path, size_t path_length, uint64_t
     return *number < 0 ? (int)*number : 0;
 }
 
-int listed_add(struct listed *l, const char *path, size_t path_length, uint64_t place, const void *const *values, struct fb_error *e)
+int listed_find(struct listed *l, const char *path, size_t path_length, uint64_t place, struct stat *st, struct fb_error *e)
 {
-    struct stat st;
     FB_TRY(take_path(l, path, path_length, place, e));
-    if (fstatat(l->job->root_fd, l->path.data, &st, 0) < 0) {
+    if (fstatat(l->job->root_fd, l->path.data, st, 0) < 0) {
         if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != ENAMETOOLONG) {
             int rc = error_set_errno(e, "dataset", errno, "stat a file");
             error_at(e, l->path.data, -1);
@@ -99,11 +98,18 @@ int listed_add(struct listed *l, const char *path, size_t path_length, uint64_t 
         remember_missing(l, l->path.data, place, "");
         return 0;
     }
-    if (!S_ISREG(st.st_mode)) {
+    if (!S_ISREG(st->st_mode)) {
         remember_missing(l, l->path.data, place, ", not a file");
         return 0;
     }
-    return add_found(l, &st, place, values, e);
+    return 1;
+}
+
+int listed_add(struct listed *l, const char *path, size_t path_length, uint64_t place, const void *const *values, struct fb_error *e)
+{
+    struct stat st;
+    int rc = listed_find(l, path, path_length, place, &st, e);
+    return rc == 1 ? add_found(l, &st, place, values, e) : rc;
 }
 
 static int refuse_missing(const struct listed *l, struct fb_error *e)

@@ -1,5 +1,6 @@
 /* A manifest: a table with a column of paths and any number of label columns, read twice: once for the types, once for the values. Further
- * columns of paths name further files of the sample. Paths are relative to the manifest's folder, or absolute. */
+ * columns of paths name further files of the sample. Rows may be grouped by a column: a sample then is all files of a group. Paths are
+ * relative to the manifest's folder, or absolute. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "dataset/columns.h"
+#include "dataset/grouped.h"
 #include "dataset/keep.h"
 #include "dataset/listed.h"
 #include "dataset/location.h"
@@ -19,12 +21,22 @@ static bool claims(const struct dataset_request *r, const struct stat *st)
     return st && S_ISREG(st->st_mode) && table_format_of(r->source);
 }
 
+/* `own` is its path. Grouped by a column it is a data set of its own. */
 static int locate(struct dataset_job *job, struct fb_error *e)
 {
-    FB_TRY(location_canonical(job->request->source, &job->identity, e));
-    char *slash = strrchr(job->identity, '/');
-    job->root = strndup(job->identity, slash == job->identity ? 1 : (size_t)(slash - job->identity));
-    return job->root ? 0 : error_set(e, FB_E_NOMEM, "dataset", "no memory");
+    char *path;
+    FB_TRY(location_canonical(job->request->source, &path, e));
+    job->own = path;
+    const char *slash = strrchr(path, '/'), *group = job->request->group_by;
+    job->root = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    if (asprintf(&job->identity, "%s%s%s", path, group ? " by " : "", group ? group : "") < 0)
+        job->identity = NULL;
+    return job->root && job->identity ? 0 : error_set(e, FB_E_NOMEM, "dataset", "no memory");
+}
+
+static void release(struct dataset_job *job)
+{
+    free(job->own);
 }
 
 /* ---- its own size and time ---- */
@@ -39,7 +51,7 @@ static bool is_unchanged(struct dataset_job *job, const struct catalog *kept)
     struct stat st;
     char now[80];
     const char *then = catalog_note(kept, "manifest");
-    if (!then || stat(job->identity, &st) < 0)
+    if (!then || stat(job->own, &st) < 0)
         return false;
     describe(&st, now, sizeof(now));
     return strcmp(now, then) == 0 && keep_mtime_ns(&st) <= catalog_made_ns(kept) - KEEP_SLACK_NS;
@@ -73,7 +85,7 @@ static int read_all(int fd, const struct stat *st, char **bytes, size_t *size, s
 
 static int load(struct dataset_job *job, char **bytes, size_t *size, struct fb_error *e)
 {
-    int fd = open(job->identity, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = open(job->own, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {
         int rc = error_set_errno(e, "dataset", errno, "open the manifest");
@@ -117,18 +129,43 @@ static int add_rows(struct dataset_job *job, const struct columns *c, struct tab
     return rc < 0 ? rc : listed_finish(list, e);
 }
 
+static int add_groups(struct dataset_job *job, const struct columns *c, struct table *t, struct listed *list, struct fb_error *e)
+{
+    struct grouped groups;
+    struct columns_row row;
+    uint64_t done = 0;
+    int rc;
+    grouped_start(&groups, list, c, t->name[c->group]);
+    while ((rc = table_next(t, e)) == 1) {
+        rc = pulse_beat(&job->pulse, done++, c->rows, e);
+        if (rc == 0)
+            rc = columns_read(c, t, &row, job->w, e);
+        if (rc == 0)
+            rc = grouped_add(&groups, t, &row, e);
+        if (rc < 0)
+            break;
+    }
+    if (rc == 0)
+        rc = grouped_finish(&groups, e);
+    grouped_end(&groups);
+    return rc;
+}
+
 static int add_table(struct dataset_job *job, struct table *t, struct fb_error *e)
 {
     struct columns c;
-    FB_TRY(columns_find(&c, t, job->root_fd, &job->pulse, e));
+    const char *group = job->request->group_by;
+    FB_TRY(columns_find(&c, t, group, group ? -1 : job->root_fd, &job->pulse, e));
     for (int i = 0; i < c.count; i++)
         FB_TRY(catalog_add_field(job->w, &c.field[i], e));
     for (int i = 0; i < c.file_count; i++)
         FB_TRY(catalog_add_file_field(job->w, t->name[c.file_source[i]], e));
+    if (group)
+        FB_TRY(catalog_add_parts_field(job->w, e));
     FB_TRY(catalog_add_note(job->w, "path column", t->name[c.path], e));
     struct listed list;
     listed_start(&list, job, "line");
-    int rc = add_rows(job, &c, t, &list, e);
+    int rc = group ? add_groups(job, &c, t, &list, e) : add_rows(job, &c, t, &list, e);
     listed_end(&list);
     return rc;
 }
@@ -153,4 +190,4 @@ static int scan(struct dataset_job *job, struct fb_error *e)
 }
 
 const struct dataset_ops dataset_manifest = {
-    .name = "manifest", .claims = claims, .locate = locate, .is_unchanged = is_unchanged, .scan = scan};
+    .name = "manifest", .claims = claims, .locate = locate, .is_unchanged = is_unchanged, .scan = scan, .release = release};

@@ -1,22 +1,16 @@
-/* Opening a feed of arrays or sound: which arrays, of what shape, how many rows; and whether a sample is a row or a file. */
-#include <errno.h>
-#include <fcntl.h>
+/* Opening a feed of arrays or sound: which arrays are wanted, of which dtype, and whether a sample is a row or a file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/text.h"
-#include "codec/array_rows.h"
-#include "codec/unfilter.h"
-#include "feed/arrays.h"
-#include "feed/feed.h"
+#include "feed/array_open.h"
 
-enum { TRIES = 16, PULSE_NS = 100000000, PART_FROM_BYTES = 256 << 10 };
+enum { TRIES = 16, PART_FROM_BYTES = 256 << 10 };
 
-static int no_memory(struct fb_error *e)
+int arrays_no_memory(struct fb_error *e)
 {
     return error_set(e, FB_E_NOMEM, "feed", "no memory for the table of files");
 }
@@ -29,7 +23,7 @@ static int first_file(struct feed *f, struct array_file *out, struct catalog_sam
     uint64_t count = catalog_count(f->dataset.catalog);
     for (uint64_t i = 0; i < count && i < TRIES; i++) {
         error_clear(e);
-        FB_TRY(catalog_sample(f->dataset.catalog, i, s, e));
+        FB_TRY(catalog_part(f->dataset.catalog, i, 0, s, e));
         rc = look_at_file(f, s, out, e);
         if (rc == 0 && out->count > 0)
             return 0;
@@ -62,7 +56,7 @@ static void name_arrays(const struct array_file *file, char *out, size_t out_siz
     }
 }
 
-static int refuse_field(const struct array_file *file, const char *key, const char *name, struct fb_error *e)
+int arrays_refuse_field(const struct array_file *file, const char *key, const char *name, struct fb_error *e)
 {
     char list[400], shown[100];
     name_arrays(file, list, sizeof(list));
@@ -113,9 +107,9 @@ static int want_named(struct feed *f, const struct array_file *file, const char 
         if (l)
             FB_TRY(add_want(f->arrays, l, text, e));
         else if (!is_label(f, o, text))
-            return refuse_field(file, key, text, e);
+            return arrays_refuse_field(file, key, text, e);
     }
-    return f->arrays->count ? 0 : refuse_field(file, key, text, e);
+    return f->arrays->count ? 0 : arrays_refuse_field(file, key, text, e);
 }
 
 static int refuse_all(const struct array_file *file, const char *key, struct fb_error *e)
@@ -154,7 +148,7 @@ static enum arrays_unit unit_of(const struct feed *f, const fb_options *o, const
 {
     if (o->sample)
         return o->sample == FB_SAMPLE_ROW ? ARRAYS_ROWS : ARRAYS_FILES;
-    if (f->arrays->is_sound)
+    if (f->arrays->is_sound || catalog_has_parts(f->dataset.catalog))
         return ARRAYS_FILES;
     return catalog_count(f->dataset.catalog) == 1 || strcmp(first->format, "hdf5") == 0 ? ARRAYS_ROWS : ARRAYS_FILES;
 }
@@ -176,22 +170,6 @@ static void choose_dtypes(struct arrays *a, enum fb_dtype dtype)
         if (dtype && (is_float(w->dtype) || a->is_sound))
             w->dtype = dtype;
     }
-}
-
-static int shape_rows(struct array_want *w, const struct array_layout *l, const char *key, struct fb_error *e)
-{
-    if (l->ndim < 1 || l->ndim > FB_MAX_DIMS - 1) {
-        error_set(e, FB_E_DATA, "dataset", "'%s' has %d dimensions: it has no rows", w->source, l->ndim);
-        error_at(e, key, -1);
-        return FB_E_DATA;
-    }
-    w->ndim = l->ndim - 1;
-    w->row_bytes = fb_dtype_size(w->dtype);
-    for (int d = 0; d < w->ndim; d++) {
-        w->shape[d] = (int64_t)l->shape[d + 1];
-        w->row_bytes *= l->shape[d + 1];
-    }
-    return 0;
 }
 
 /* One pair for all, one for each channel or column (the last dimension), or one for each number of a row. */
@@ -218,312 +196,6 @@ int arrays_prepare_conversion(const struct arrays *a, int field, const struct ar
     return array_conversion_init(out, l->code, l->dtype, w->dtype, is_normed ? &norm : NULL, e);
 }
 
-/* ---- rows: every file is opened ---- */
-
-/* "float32 of 3 x 224" */
-static const char *name_shape(enum fb_dtype dtype, int ndim, const uint64_t *shape, char *out, size_t out_size)
-{
-    int at = snprintf(out, out_size, "%s%s", fb_dtype_name(dtype), ndim > 0 ? " of " : "");
-    for (int d = 0; d < ndim && at > 0 && (size_t)at < out_size; d++)
-        at += snprintf(out + at, out_size - (size_t)at, "%s%llu", d ? " x " : "", (unsigned long long)shape[d]);
-    return out;
-}
-
-static int check_same(const struct arrays *a, int field, const struct array_layout *l, const char *key, struct fb_error *e)
-{
-    const struct array_want *w = &a->want[field];
-    bool is_same = l->dtype == w->stored && l->ndim == w->ndim + 1;
-    for (int d = 0; is_same && d < w->ndim; d++)
-        is_same = (int64_t)l->shape[d + 1] == w->shape[d];
-    if (is_same)
-        return 0;
-    char here[80], there[80];
-    error_set(e, FB_E_DATA, "dataset", "a row of '%s' is %s here, but %s in the first file", w->source,
-              name_shape(l->dtype, l->ndim - 1, l->shape + 1, here, sizeof(here)),
-              name_shape(w->stored, w->ndim, (const uint64_t *)w->shape, there, sizeof(there)));
-    error_remedy(e, "open files of one kind together");
-    error_at(e, key, -1);
-    return FB_E_DATA;
-}
-
-static bool has_gaps(const struct array_layout *l)
-{
-    for (uint64_t i = 0; l->storage == ARRAY_CHUNKED && i < l->chunk_count; i++)
-        if (l->chunk[i].offset == ARRAY_NO_CHUNK)
-            return true;
-    return false;
-}
-
-static int add_object_fields(struct arrays *a, struct array_object *o, struct fb_error *e)
-{
-    for (int i = 0; i < a->count; i++) {
-        const struct array_layout *l = array_find(&o->file, a->want[i].source);
-        if (!l)
-            return refuse_field(&o->file, o->key, a->want[i].source, e);
-        FB_TRY(check_same(a, i, l, o->key, e));
-        if (i == 0) {
-            o->rows = l->shape[0];
-        } else if (l->shape[0] != o->rows) {
-            error_set(e, FB_E_DATA, "dataset", "'%s' has %llu rows, '%s' %llu", a->want[0].source, (unsigned long long)o->rows,
-                      a->want[i].source, (unsigned long long)l->shape[0]);
-            error_remedy(e, "choose arrays of one length with fields=");
-            error_at(e, o->key, -1);
-            return FB_E_DATA;
-        }
-        o->layout[i] = l;
-        FB_TRY(arrays_prepare_conversion(a, i, l, &o->conversion[i], e));
-        o->is_straight[i] = array_is_straight(l);
-        o->stored_bytes[i] = array_row_bytes(l);
-        o->is_copied[i] = array_conversion_is_copy(&o->conversion[i]);
-        o->has_gaps[i] = has_gaps(l);
-        if (!array_is_straight(l) && l->storage == ARRAY_CHUNKED) {
-            a->chunk_rows = a->is_chunked ? a->chunk_rows : l->chunk_shape[0];
-            a->is_chunked = true;
-        }
-    }
-    return 0;
-}
-
-static int open_object(struct feed *f, struct array_object *o, uint64_t sample, struct fb_error *e)
-{
-    struct catalog_sample s;
-    FB_TRY(catalog_sample(f->dataset.catalog, sample, &s, e));
-    o->key = s.key;
-    o->path = s.object;
-    o->size = s.length;
-    o->mtime_ns = s.mtime_ns;
-    FB_TRY(look_at_file(f, &s, &o->file, e));
-    o->fd = openat(f->dataset.root_fd, s.object, O_RDONLY | O_CLOEXEC);
-    if (o->fd < 0) {
-        int rc = error_set_errno(e, "read", errno, "open the file");
-        error_remedy(e, errno == EMFILE ? "raise the limit of open files (ulimit -n)" : "check that it is readable");
-        error_at(e, s.key, -1);
-        return rc;
-    }
-    return add_object_fields(f->arrays, o, e);
-}
-
-static int open_objects(struct feed *f, struct fb_error *e)
-{
-    struct arrays *a = f->arrays;
-    a->objects = catalog_count(f->dataset.catalog);
-    a->object = calloc(a->objects, sizeof(*a->object));
-    if (!a->object)
-        return no_memory(e);
-    for (uint64_t i = 0; i < a->objects; i++)
-        a->object[i].fd = -1;
-    for (uint64_t i = 0; i < a->objects; i++) {
-        struct array_object *o = &a->object[i];
-        FB_TRY(open_object(f, o, i, e));
-        o->first = a->rows;
-        if (__builtin_add_overflow(a->rows, o->rows, &a->rows))
-            return error_set(e, FB_E_DATA, "dataset", "more rows than can be counted");
-    }
-    return a->rows ? 0 : error_set(e, FB_E_DATA, "dataset", "the arrays have no rows");
-}
-
-static int open_rows(struct feed *f, const struct array_file *first, const char *key, struct fb_error *e)
-{
-    struct arrays *a = f->arrays;
-    if (a->steps.instances || a->is_sound)
-        return error_set(e, FB_E_USAGE, "transform", "%s", a->is_sound ? "recordings have no rows; use sample=\"file\"" :
-                         "sample_instances is for bags: use it with sample=\"file\"");
-    for (int i = 0; i < a->count; i++) {
-        const struct array_layout *l = array_find(first, a->want[i].source);
-        FB_TRY(shape_rows(&a->want[i], l, key, e));
-    }
-    FB_TRY(open_objects(f, e));
-    uint64_t limit = atomic_load(&f->budget->limit), chunk = 0;
-    for (int i = 0; i < a->count; i++)
-        if (a->object[0].layout[i]->storage == ARRAY_CHUNKED)
-            chunk += unfilter_chunk_bytes(a->object[0].layout[i]);
-    return a->is_chunked ? chunk_cache_open(&a->cache, f->budget, limit / 3, chunk, e) : 0;
-}
-
-/* ---- files: the lengths of all ---- */
-
-/* (mels, frames) instead of samples. */
-static int shape_spectrogram(struct arrays *a, uint32_t rate, struct fb_error *e)
-{
-    struct array_want *w = &a->want[0];
-    uint64_t frames;
-    if (w->dtype != FB_FLOAT32 && w->dtype != FB_FLOAT16 && w->dtype != FB_BFLOAT16)
-        return error_set(e, FB_E_USAGE, "transform", "spectrograms are float32, float16 or bfloat16, not %s", fb_dtype_name(w->dtype));
-    FB_TRY(spectrogram_open(&a->steps.spectrogram, rate, a->steps.crop_samples, &frames, e));
-    w->shape[w->ndim++] = a->steps.spectrogram.options.n_mels;
-    w->shape[w->ndim++] = (int64_t)frames;
-    return 0;
-}
-
-static int shape_sound(struct arrays *a, const struct array_layout *l, struct fb_error *e)
-{
-    struct array_want *w = &a->want[0];
-    uint64_t channels = l->ndim > 1 ? l->shape[1] : 1;
-    bool has_channels = channels > 1 && !a->steps.is_mono;
-    uint64_t frames = a->steps.crop_samples;
-    w->is_variable = frames == 0;
-    w->row_bytes = fb_dtype_size(w->dtype) * (has_channels ? channels : 1);
-    w->ndim = 0;
-    if (w->is_variable) {
-        if (has_channels)
-            w->shape[w->ndim++] = (int64_t)channels; /* frames first: the dimension that varies */
-        return 0;
-    }
-    if (has_channels)
-        w->shape[w->ndim++] = (int64_t)channels;
-    if (a->steps.spectrogram.is_wanted)
-        return shape_spectrogram(a, l->rate, e);
-    w->shape[w->ndim++] = (int64_t)frames;
-    struct array_conversion c;
-    return arrays_prepare_conversion(a, 0, l, &c, e);
-}
-
-struct survey {
-    struct feed *f;
-    bool is_same[FB_MAX_FIELDS];   /* one shape in all files */
-    bool is_instance[FB_MAX_FIELDS]; /* as many rows as the first field, in all files */
-    char odd[FB_MAX_FIELDS][256];  /* a file where it is not so */
-    uint64_t next_pulse_ns;
-};
-
-static void survey_file(struct survey *v, uint64_t sample, const char *key, const struct array_file *file)
-{
-    struct arrays *a = v->f->arrays;
-    const struct array_layout *first = array_find(file, a->want[0].source);
-    uint64_t rows = first && first->ndim ? first->shape[0] : 0;
-    a->length[sample] = rows;
-    a->longest = rows > a->longest ? rows : a->longest;
-    for (int i = 0; first && i < a->count; i++) {
-        const struct array_want *w = &a->want[i];
-        const struct array_layout *l = i ? array_find(file, w->source) : first;
-        bool is_same = l && l->ndim == w->ndim, is_instance = l && l->ndim > 0 && l->shape[0] == rows;
-        for (int d = 0; is_same && d < w->ndim; d++)
-            is_same = (int64_t)l->shape[d] == w->shape[d];
-        if (l && ((v->is_same[i] && !is_same) || (v->is_instance[i] && !is_instance)))
-            snprintf(v->odd[i], sizeof(v->odd[i]), "%s", key);
-        v->is_same[i] &= !l || is_same;
-        v->is_instance[i] &= !l || is_instance;
-    }
-}
-
-static int pulse(struct survey *v, const fb_options *o, uint64_t done, uint64_t total, struct fb_error *e)
-{
-    uint64_t now = clock_now_ns();
-    if (now < v->next_pulse_ns)
-        return 0;
-    v->next_pulse_ns = now + PULSE_NS;
-    if (o->progress)
-        o->progress(o->ctx, &(struct fb_progress){"looking into files", done, total});
-    if (o->interrupted && o->interrupted(o->ctx))
-        return error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while files were looked into");
-    return 0;
-}
-
-/* A file that cannot be looked into is a bad sample: it will say so when its turn comes. Its stand-in gets the room of the longest. */
-static int survey_all(struct survey *v, const fb_options *o, struct fb_error *e)
-{
-    struct feed *f = v->f;
-    struct arrays *a = f->arrays;
-    uint64_t count = catalog_count(f->dataset.catalog);
-    a->length = calloc(count, sizeof(*a->length));
-    if (!a->length)
-        return no_memory(e);
-    for (uint64_t i = 0; i < count; i++) {
-        struct catalog_sample s;
-        struct array_file file;
-        struct fb_error bad;
-        error_clear(&bad);
-        FB_TRY(pulse(v, o, i, count, e));
-        if (f->dataset.io && i % LOOK_AHEAD == 0)
-            FB_TRY(look_ahead_in_store(f, i, e));
-        FB_TRY(catalog_sample(f->dataset.catalog, i, &s, e));
-        if (look_at_file(f, &s, &file, &bad) < 0) {
-            a->length[i] = UINT64_MAX;
-            continue;
-        }
-        survey_file(v, i, s.key, &file);
-        array_file_free(&file);
-    }
-    for (uint64_t i = 0; i < count; i++)
-        if (a->length[i] == UINT64_MAX)
-            a->length[i] = a->longest;
-    return 0;
-}
-
-static int refuse_lengths(const struct survey *v, int field, bool has_collate, struct fb_error *e)
-{
-    const struct array_want *w = &v->f->arrays->want[field];
-    if (has_collate) {
-        error_set(e, FB_E_DATA, "dataset", "'%s' has neither as many rows as '%s' nor the same shape as in the first file", w->source,
-                  v->f->arrays->want[0].source);
-        error_remedy(e, "leave it out of fields=");
-    } else {
-        error_set(e, FB_E_DATA, "dataset", "'%s' does not have the same shape in all files", w->source[0] ? w->source : w->name);
-        error_remedy(e, v->f->arrays->is_sound ? "use CropOrPad(samples), or collate=fb.Pad()"
-                                               : "use collate=fb.Pad() or fb.Ragged(), or SampleInstances(k)");
-    }
-    error_at(e, v->odd[field], -1);
-    return FB_E_DATA;
-}
-
-/* What a sample's field looks like: the first dimension varies, is drawn, or is the same in all files. */
-static int settle(struct survey *v, int field, bool has_collate, struct fb_error *e)
-{
-    struct arrays *a = v->f->arrays;
-    struct array_want *w = &a->want[field];
-    bool is_drawn = a->steps.instances && v->is_instance[field] && w->ndim > 0;
-    w->is_variable = !is_drawn && has_collate && v->is_instance[field] && w->ndim > 0;
-    w->is_instance = is_drawn || w->is_variable;
-    w->row_bytes = fb_dtype_size(w->dtype);
-    for (int d = 1; d < w->ndim; d++)
-        w->row_bytes *= (size_t)w->shape[d];
-    if (is_drawn)
-        w->shape[0] = (int64_t)a->steps.instances;
-    if (w->is_variable) {
-        memmove(w->shape, w->shape + 1, (size_t)--w->ndim * sizeof(w->shape[0]));
-        return 0;
-    }
-    return is_drawn || v->is_same[field] ? 0 : refuse_lengths(v, field, has_collate, e);
-}
-
-static int open_files(struct feed *f, const fb_options *o, const struct array_file *first, const char *key, struct fb_error *e)
-{
-    struct arrays *a = f->arrays;
-    a->packing = o->collate == FB_COLLATE_RAGGED ? SLOT_RAGGED : SLOT_PADDED;
-    if (a->is_sound)
-        FB_TRY(shape_sound(a, array_find(first, a->want[0].source), e));
-    if (a->is_sound && !a->want[0].is_variable)
-        return 0;
-    struct survey v = {.f = f};
-    for (int i = 0; i < a->count; i++) {
-        struct array_want *w = &a->want[i];
-        const struct array_layout *l = array_find(first, w->source);
-        if (l->ndim > FB_MAX_DIMS - 1)
-            return error_set(e, FB_E_DATA, "dataset", "'%s' has more than %d dimensions", w->source, FB_MAX_DIMS - 1);
-        w->ndim = l->ndim;
-        for (int d = 0; d < l->ndim; d++)
-            w->shape[d] = (int64_t)l->shape[d];
-        v.is_same[i] = v.is_instance[i] = true;
-    }
-    FB_TRY(survey_all(&v, o, e));
-    (void)key;
-    if (!a->is_sound) {
-        for (int i = 0; i < a->count; i++)
-            FB_TRY(settle(&v, i, o->collate != 0, e));
-        return 0;
-    }
-    if ((!v.is_same[0] && !o->collate) || (o->collate && a->steps.spectrogram.is_wanted))
-        return refuse_lengths(&v, 0, false, e);
-    bool is_fixed = !o->collate;
-    int64_t frames = a->want[0].shape[0];
-    FB_TRY(shape_sound(a, array_find(first, a->want[0].source), e));
-    if (is_fixed) { /* all have one length */
-        a->steps.crop_samples = (uint64_t)frames;
-        return shape_sound(a, array_find(first, a->want[0].source), e);
-    }
-    return 0;
-}
-
 /* ---- open and close ---- */
 
 /* Rows are read from files that stay open. */
@@ -542,19 +214,21 @@ static int open_with(struct feed *f, const fb_options *o, const struct array_fil
     a->unit = unit_of(f, o, first);
     if (f->dataset.io && a->unit == ARRAYS_ROWS)
         return refuse_rows(f, s->key, e);
+    if (catalog_has_parts(f->dataset.catalog) && a->unit == ARRAYS_ROWS)
+        return error_set(e, FB_E_USAGE, "dataset", "group_by= joins whole files: leave sample=\"row\" out");
     if (a->is_sound || !o->fields)
         FB_TRY(a->is_sound ? add_want(a, &first->array[0], first->array[0].name, e) : want_all(a, first, s->key, e));
     else
         FB_TRY(want_named(f, first, s->key, o, e));
     choose_dtypes(a, o->dtype);
-    return a->unit == ARRAYS_ROWS ? open_rows(f, first, s->key, e) : open_files(f, o, first, s->key, e);
+    return a->unit == ARRAYS_ROWS ? rows_open(f, first, s->key, e) : bags_open(f, o, first, e);
 }
 
 int arrays_open(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     struct arrays *a = f->arrays = calloc(1, sizeof(*a));
     if (!a)
-        return no_memory(e);
+        return arrays_no_memory(e);
     a->is_sound = f->dataset.family == FAMILY_SOUND;
     a->allows_external = o->allow_external != 0;
     a->root = f->dataset.root;

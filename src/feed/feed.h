@@ -63,7 +63,6 @@ struct load {
     bool needs_aim;              /* its sample was bad: the planner aims it at a stand-in; of rows: the worker aims them */
     bool reads_itself;           /* the worker lists what is to be read: gather.h */
     struct waited *waited;       /* what it listed, when io has brought it */
-    struct catalog_sample seen;  /* the file as it was when its reads were listed */
     size_t list_at;              /* of rows: where on the stage it says what lies there */
     uint32_t staged;
     bool would_block;            /* a worker's own read would have had to wait: io's turn */

@@ -30,9 +30,9 @@ static void piece_done(struct io_request *r)
 }
 
 /* NULL: the budget has nothing left for it. Nobody waits for memory here: those who would give some back may be waiting for this worker. */
-static struct waited *waited_new(struct feed *f, uint32_t count, size_t stage_bytes)
+static struct waited *waited_new(struct feed *f, uint32_t count, uint32_t files, size_t stage_bytes)
 {
-    size_t head = sizeof(struct waited) + count * (sizeof(struct io_request) + sizeof(struct fb_error));
+    size_t head = sizeof(struct waited) + count * (sizeof(struct io_request) + sizeof(struct fb_error)) + files * sizeof(struct gather_file);
     head = (head + 63) & ~(size_t)63;
     uint64_t bytes = (head + stage_bytes + IO_TAIL + 63) & ~(size_t)63;
     if (!budget_take(f->budget, MEMORY_READS, bytes))
@@ -42,8 +42,9 @@ static struct waited *waited_new(struct feed *f, uint32_t count, size_t stage_by
         budget_give(f->budget, MEMORY_READS, bytes);
         return NULL;
     }
-    *x = (struct waited){.feed = f, .count = count, .taken = bytes, .stage = (uint8_t *)x + head, .fd = -1};
-    x->error = (struct fb_error *)(x->request + count);
+    *x = (struct waited){.feed = f, .count = count, .taken = bytes, .stage = (uint8_t *)x + head};
+    x->file = (struct gather_file *)(x->request + count);
+    x->error = (struct fb_error *)(x->file + files);
     return x;
 }
 
@@ -70,17 +71,26 @@ static int read_here(struct feed *f, const struct gather *g, struct fb_error *e)
     return 0;
 }
 
+/* A piece's object may be one of those that move with the files. */
+static const struct io_object *moved_object(const struct gather *g, const struct waited *x, const struct io_object *object)
+{
+    for (uint32_t i = 0; object && i < x->files; i++)
+        if (object == &g->file[i].object)
+            return &x->file[i].object;
+    return object;
+}
+
 static int hand_to_io(struct feed *f, struct gather *g, struct load *l, uint32_t there, const uint8_t *stage, struct fb_error *e)
 {
-    struct waited *x = waited_new(f, g->count - there, g->stage_bytes);
+    struct waited *x = waited_new(f, g->count - there, g->files, g->stage_bytes);
     if (!x)
         return read_here(f, g, e);
     if (g->stage_bytes)
         memcpy(x->stage, stage, g->stage_bytes);
     x->load = l;
-    x->fd = g->fd;
-    x->object = g->own;
-    g->fd = -1;
+    x->files = g->files;
+    for (; g->files > 0; g->files--)
+        x->file[g->files - 1] = g->file[g->files - 1];
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->count; i++) {
         const struct io_piece *p = &g->piece[i];
@@ -90,7 +100,7 @@ static int hand_to_io(struct feed *f, struct gather *g, struct load *l, uint32_t
         uint8_t *to = g->piece[i].is_staged ? x->stage + ((uint8_t *)p->to - stage) : p->to;
         x->request[n] = (struct io_request){.path = p->path, .has_fd = true, .fd = p->fd, .offset = p->offset, .length = p->length, .buffer = to,
                                             .capacity = p->length, .done = piece_done, .owner = x, .error = &x->error[n], .dir_fd = -1,
-                                            .object = p->object == &g->own ? &x->object : p->object};
+                                            .object = moved_object(g, x, p->object)};
         n++;
     }
     l->waited = x;
@@ -140,8 +150,9 @@ void waited_free(struct feed *f, struct waited *x)
 {
     if (!x)
         return;
-    if (x->fd >= 0)
-        close(x->fd);
+    for (uint32_t i = 0; i < x->files; i++)
+        if (x->file[i].fd >= 0)
+            close(x->file[i].fd);
     budget_give(f->budget, MEMORY_READS, x->taken);
     free(x);
 }

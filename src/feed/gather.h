@@ -7,7 +7,16 @@
 #ifndef FB_FEED_GATHER_H
 #define FB_FEED_GATHER_H
 
+#include <unistd.h>
+
 #include "feed/crew.h"
+
+/* A file that was opened for a load. */
+struct gather_file {
+    int fd;                     /* or -1 */
+    struct catalog_sample seen; /* as it was when it was opened */
+    struct io_object object;    /* for a cache */
+};
 
 /* What a load waits for. Its own memory, within the budget. */
 struct waited {
@@ -17,8 +26,8 @@ struct waited {
     uint32_t count;
     uint64_t taken;         /* of the budget */
     uint8_t *stage;
-    int fd;                 /* to be closed with it, or -1 */
-    struct io_object object; /* of that file */
+    struct gather_file *file; /* those opened for it, to be closed with it */
+    uint32_t files;
     struct fb_error *error; /* one per request */
     struct io_request request[];
 };
@@ -28,15 +37,22 @@ struct gather {
     uint32_t count;
     struct io_piece *piece; /* in w->pieces; staged ones have their offset on the stage in `to` */
     size_t stage_bytes;
-    int fd;                 /* of a file that was opened for this load, or -1 */
+    struct gather_file *file; /* those opened for this load: the caller's, unless waited has taken them and `files` is 0 */
+    uint32_t files;
     bool is_sure;           /* of what is added: see struct io_piece */
     const struct io_object *object; /* of what is added; NULL: no cache keeps it */
-    struct io_object own;   /* of a file that was opened for this load */
 };
 
 static inline void gather_start(struct gather *g, struct worker *w)
 {
-    *g = (struct gather){.w = w, .fd = -1, .piece = w->pieces.data};
+    *g = (struct gather){.w = w, .piece = w->pieces.data};
+}
+static inline void gather_close_files(struct gather *g)
+{
+    for (uint32_t i = 0; i < g->files; i++)
+        if (g->file[i].fd >= 0)
+            close(g->file[i].fd);
+    g->files = 0;
 }
 static inline int gather_add_piece(struct gather *g, int fd, const char *path, uint64_t offset, uint64_t length, void *to, size_t stage_at,
                                    struct fb_error *e)

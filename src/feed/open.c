@@ -74,6 +74,7 @@ static int open_dataset(struct feed *f, const fb_options *o, struct fb_error *e)
         .path_count = o->path_count,
         .columns = o->columns,
         .column_count = o->column_count,
+        .group_by = o->group_by,
         .catalog_dir = o->catalog_dir,
         .progress = o->progress,
         .interrupted = o->interrupted,
@@ -410,6 +411,8 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
     FB_TRY(source_io_open(f, o->io, o->shuffle != 1 && !o->takes_order, e));
     bool is_asked_for_names = o->transforms && strcmp(o->transforms, "digest") == 0;
+    if (f->dataset.family == FAMILY_IMAGE && catalog_has_parts(f->dataset.catalog))
+        return refuse(e, "group_by= joins bags of arrays; pictures are not joined", "leave it out");
     if (f->dataset.family != FAMILY_IMAGE && !is_asked_for_names)
         FB_TRY(arrays_open(f, o, e));
     FB_TRY(choose_samples(f, o, e));

@@ -85,7 +85,7 @@ static int read_table(struct build_labels *l, const char *bytes, size_t n, struc
     struct columns c;
     struct catalog_writer *w;
     FB_TRY(table_open(&t, table_format_of(l->table), bytes, n, e));
-    int rc = columns_find(&c, &t, -1, NULL, e);
+    int rc = columns_find(&c, &t, NULL, -1, NULL, e);
     if (rc >= 0 && c.count == 0)
         rc = error_set(e, FB_E_DATA, "build", "it has paths but no labels");
     if (rc >= 0 && (rc = catalog_writer_open(&w, e)) >= 0) {

@@ -56,10 +56,13 @@ struct catalog_header {
 struct field_record {
     char name[64];
     uint32_t dtype, ndim, is_class;
-    uint32_t is_file; /* int64 numbers of objects; these come after all others */
+    uint32_t role;   /* enum field_role; labels come first */
     uint64_t shape;  /* elements, if ndim is 1 */
     uint64_t column; /* where it starts in VALUES */
 };
+
+/* Files: int64 numbers of objects. Parts: how many objects, from the sample's own on, make up a sample; at most one field, and then no files. */
+enum field_role { FIELD_LABEL, FIELD_FILE, FIELD_PARTS };
 
 struct note_record {
     uint64_t name, text; /* in STRINGS */

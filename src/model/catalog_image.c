@@ -115,7 +115,8 @@ static void fill_fields(struct image_plan *p)
         out[i].dtype = (uint32_t)f->dtype;
         out[i].ndim = (uint32_t)f->ndim;
         out[i].is_class = f->is_class;
-        out[i].is_file = i >= p->w->field_count - p->w->file_count;
+        bool is_last = i == p->w->field_count - 1;
+        out[i].role = is_last && p->w->has_parts ? FIELD_PARTS : i >= p->w->field_count - p->w->file_count ? FIELD_FILE : FIELD_LABEL;
         out[i].shape = f->ndim ? (uint64_t)f->shape[0] : 0;
         out[i].column = p->column[i];
     }

@@ -84,10 +84,12 @@ static int read_field(struct catalog *c, int i, const struct field_record *r, st
     if (r->column % 8 != 0 || r->column > room || c->header.count > (room - r->column) / bytes)
         return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "a column lies outside the file");
     c->column[i] = r->column;
-    bool is_file = r->is_file != 0;
-    if (is_file ? f->dtype != FB_INT64 || f->ndim || f->is_class : c->file_count > 0)
+    bool is_number = f->dtype == FB_INT64 && !f->ndim && !f->is_class;
+    if (r->role > FIELD_PARTS || c->has_parts || (r->role == FIELD_LABEL ? c->file_count > 0 : !is_number) ||
+        (r->role == FIELD_PARTS && (c->file_count > 0 || !c->header.section[SECTION_EXTENTS].length)))
         return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "a field of files is not sensible");
-    c->file_count += is_file;
+    c->file_count += r->role == FIELD_FILE;
+    c->has_parts = r->role == FIELD_PARTS;
     if (f->is_class)
         c->class_field = i;
     return 0;
@@ -106,7 +108,7 @@ static int read_fields(struct catalog *c, struct fb_error *e)
         FB_TRY(read_field(c, i, r, e));
         c->field_count++;
     }
-    c->field_count -= c->file_count;
+    c->field_count -= c->file_count + c->has_parts;
     return 0;
 }
 

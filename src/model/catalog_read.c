@@ -180,20 +180,54 @@ const char *catalog_file_name(const struct catalog *c, int file)
     return c->fields[c->field_count + file].name;
 }
 
-int catalog_file(const struct catalog *c, uint64_t i, int file, struct catalog_sample *out, struct fb_error *e)
+/* The object as a sample of its own. */
+static int read_object(const struct catalog *c, uint64_t number, struct catalog_sample *out, struct fb_error *e)
 {
-    assert(i < c->header.count && file >= 0 && file < c->file_count);
-    const int64_t *number = catalog_bytes_at(c, SECTION_VALUES, c->column[c->field_count + file] + i * sizeof(*number), sizeof(*number), e);
-    if (!number)
-        return FB_E_DATA;
-    if (*number < 0 || (uint64_t)*number >= catalog_entries(c, SECTION_OBJECTS, sizeof(struct object_record)))
+    if (number >= catalog_entries(c, SECTION_OBJECTS, sizeof(struct object_record)))
         return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_VALUES].offset, "a file of a sample is no object");
-    const struct object_record *o = catalog_bytes_at(c, SECTION_OBJECTS, (uint64_t)*number * sizeof(*o), sizeof(*o), e);
+    const struct object_record *o = catalog_bytes_at(c, SECTION_OBJECTS, number * sizeof(*o), sizeof(*o), e);
     const char *path = o ? catalog_string_at(c, SECTION_OBJECT_PATHS, o->path, e) : NULL;
     if (!path)
         return FB_E_DATA;
     *out = (struct catalog_sample){path, path, 0, o->size, o->size, o->mtime_ns};
     return 0;
+}
+
+int catalog_file(const struct catalog *c, uint64_t i, int file, struct catalog_sample *out, struct fb_error *e)
+{
+    assert(i < c->header.count && file >= 0 && file < c->file_count);
+    const int64_t *number = catalog_bytes_at(c, SECTION_VALUES, c->column[c->field_count + file] + i * sizeof(*number), sizeof(*number), e);
+    return number ? read_object(c, (uint64_t)*number, out, e) : FB_E_DATA; /* a negative one is too large */
+}
+
+/* ---- parts ---- */
+
+bool catalog_has_parts(const struct catalog *c)
+{
+    return c->has_parts;
+}
+
+int catalog_part_count(const struct catalog *c, uint64_t i, uint64_t *out, struct fb_error *e)
+{
+    assert(i < c->header.count);
+    *out = 1;
+    if (!c->has_parts)
+        return 0;
+    const int64_t *number = catalog_bytes_at(c, SECTION_VALUES, c->column[c->field_count] + i * sizeof(*number), sizeof(*number), e);
+    if (!number)
+        return FB_E_DATA;
+    if (*number < 1 || (uint64_t)*number > catalog_entries(c, SECTION_OBJECTS, sizeof(struct object_record)))
+        return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_VALUES].offset, "a sample has more parts than there are files");
+    *out = (uint64_t)*number;
+    return 0;
+}
+
+int catalog_part(const struct catalog *c, uint64_t i, uint64_t part, struct catalog_sample *out, struct fb_error *e)
+{
+    if (!c->has_parts)
+        return catalog_sample(c, i, out, e);
+    const struct extent_record *x = catalog_bytes_at(c, SECTION_EXTENTS, i * sizeof(*x), sizeof(*x), e);
+    return x ? read_object(c, x->object + part, out, e) : FB_E_DATA;
 }
 
 /* ---- fields ---- */

@@ -15,6 +15,7 @@ struct catalog {
     struct catalog_field fields[FB_MAX_FIELDS];
     uint64_t column[FB_MAX_FIELDS]; /* where the field's values start in VALUES */
     int file_count, field_count, class_field, class_count;
+    bool has_parts; /* the column after those of labels says how many */
     const uint64_t *block_sum;
     /* One bit per block, set once its sum was found right. Mapped files: the bytes are there before and never change; two threads that both
      * see it unset both check, and set the same bit. Parts: the block is read under fill_lock before its bit is set with release order, so

@@ -96,15 +96,26 @@ static int add_field(struct catalog_writer *w, const struct catalog_field *f, st
 
 int catalog_add_field(struct catalog_writer *w, const struct catalog_field *f, struct fb_error *e)
 {
-    return w->file_count ? error_set(e, FB_E_USAGE, "dataset", "a label field is added after one of files") : add_field(w, f, e);
+    return w->file_count || w->has_parts ? error_set(e, FB_E_USAGE, "dataset", "a label field is added after one of files") : add_field(w, f, e);
 }
 
 int catalog_add_file_field(struct catalog_writer *w, const char *name, struct fb_error *e)
 {
     struct catalog_field f = {.dtype = FB_INT64};
+    if (w->has_parts)
+        return error_set(e, FB_E_USAGE, "dataset", "samples have parts or further files, not both");
     strncpy(f.name, name, sizeof(f.name) - 1);
     FB_TRY(add_field(w, &f, e));
     w->file_count++;
+    return 0;
+}
+
+int catalog_add_parts_field(struct catalog_writer *w, struct fb_error *e)
+{
+    if (w->file_count || w->has_parts)
+        return error_set(e, FB_E_USAGE, "dataset", "samples have parts or further files, not both");
+    FB_TRY(add_field(w, &(struct catalog_field){.name = "number of parts", .dtype = FB_INT64}, e));
+    w->has_parts = true;
     return 0;
 }
 
@@ -157,7 +168,7 @@ int catalog_add_sample(struct catalog_writer *w, const struct catalog_sample *s,
     struct writer_sample entry = {.length = s->length, .mtime_ns = s->mtime_ns};
     if (!push_string(&w->keys, s->key, &entry.key))
         return no_memory(e);
-    if (!is_whole_file(s))
+    if (w->has_parts || !is_whole_file(s))
         FB_TRY(add_extent(w, s, &entry, e));
     for (int i = 0; i < w->field_count; i++)
         if (!push(&w->rows, values[i], catalog_field_bytes(&w->fields[i])))

@@ -29,6 +29,7 @@ struct catalog_writer {
     size_t field_offset[FB_MAX_FIELDS], row_bytes; /* a row holds one value of each field, unaligned */
     int field_count, class_field;
     int file_count; /* of the fields, the last so many */
+    bool has_parts; /* the last field says how many */
     uint64_t count;
     struct text samples, keys, rows; /* struct writer_sample; NUL-terminated keys; row_bytes each */
     struct text extents, objects;    /* struct writer_extent, struct writer_object */

@@ -64,6 +64,18 @@ static int add_file(struct fingerprint *f, uint64_t sample, int file, struct fb_
     return 0;
 }
 
+static int add_parts(struct fingerprint *f, uint64_t sample, struct fb_error *e)
+{
+    uint64_t count;
+    FB_TRY(catalog_part_count(f->catalog, sample, &count, e));
+    for (uint64_t i = 0; i < count; i++) {
+        struct catalog_sample s;
+        FB_TRY(catalog_part(f->catalog, sample, i, &s, e));
+        add_piece(f, FILE_TAG, s.key, strlen(s.key));
+    }
+    return 0;
+}
+
 int fingerprint_add(struct fingerprint *f, uint64_t sample, struct fb_error *e)
 {
     const char *key = catalog_key(f->catalog, sample, e);
@@ -75,6 +87,8 @@ int fingerprint_add(struct fingerprint *f, uint64_t sample, struct fb_error *e)
         FB_TRY(add_value(f, sample, i, e));
     for (int i = 0; i < catalog_file_count(f->catalog); i++)
         FB_TRY(add_file(f, sample, i, e));
+    if (catalog_has_parts(f->catalog))
+        FB_TRY(add_parts(f, sample, e));
     f->count++;
     return 0;
 }

@@ -39,6 +39,7 @@ static const struct entry {
     {"column_rows", UNSIGNED, offsetof(fb_options, column_rows)},
     {"fields", TEXT, offsetof(fb_options, fields)},
     {"masks", TEXT, offsetof(fb_options, masks)},
+    {"group_by", TEXT, offsetof(fb_options, group_by)},
     {"is_balanced", INTEGER, offsetof(fb_options, is_balanced)},
     {"takes_order", INTEGER, offsetof(fb_options, takes_order)},
     {"sample", INTEGER, offsetof(fb_options, sample)},

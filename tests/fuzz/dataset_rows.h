@@ -66,7 +66,7 @@ static inline void check_table(const struct table_format *format, const uint8_t 
             abort();
         table_rewind(t);
         struct columns c;
-        if (columns_find(&c, t, -1, NULL, &e) == 0)
+        if (columns_find(&c, t, NULL, -1, NULL, &e) == 0)
             add_rows(t, &c);
         table_close(t);
     }

@@ -1,4 +1,4 @@
-/* Further files of a sample in the catalog: they come back, they count in the fingerprint, and hostile ones crash nobody. */
+/* Further files of a sample in the catalog, and its parts: they come back, they count in the fingerprint, and hostile ones crash nobody. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,6 +84,71 @@ static void other_files_make_another_data_set(void **state)
     catalog_close(other);
 }
 
+/* Sample i is "patient i", of i % 5 + 1 parts "folder/i-k". */
+static struct catalog *made_of_parts(const char *folder)
+{
+    struct catalog_writer *w;
+    struct catalog *c;
+    assert_int_equal(catalog_writer_open(&w, NULL), 0);
+    assert_int_equal(catalog_add_field(w, &(struct catalog_field){.name = "age", .dtype = FB_INT64}, NULL), 0);
+    assert_int_equal(catalog_add_parts_field(w, NULL), 0);
+    assert_int_equal(catalog_add_parts_field(w, NULL), FB_E_USAGE);
+    assert_int_equal(catalog_add_file_field(w, "mask", NULL) == 0, 0);
+    for (int i = SAMPLES - 1; i >= 0; i--) {
+        char key[32], path[64], first[64];
+        int64_t age = i, count = i % 5 + 1;
+        for (int k = 0; k < count; k++) {
+            snprintf(path, sizeof(path), "%s/%03d-%d", folder, i, k);
+            snprintf(first, sizeof(first), "%s/%03d-0", folder, i);
+            assert_true(catalog_add_file(w, path, 10u * (unsigned)i + (unsigned)k, k, NULL) >= 0);
+        }
+        snprintf(key, sizeof(key), "patient %03d", i);
+        if (i == 7)
+            strcpy(key, first); /* a patient may be called as the file is */
+        struct catalog_sample s = {.key = key, .object = first, .length = 10u * (unsigned)i, .object_size = 10u * (unsigned)i, .mtime_ns = 0};
+        assert_int_equal(catalog_add_sample(w, &s, (const void *const[]){&age, &count}, NULL), 0);
+    }
+    assert_int_equal(catalog_finish(w, NULL, &c, NULL), 0);
+    return c;
+}
+
+static void parts_come_back_in_their_order(void **state)
+{
+    (void)state;
+    struct catalog *c = made_of_parts("a");
+    assert_true(catalog_has_parts(c));
+    assert_int_equal(catalog_field_count(c), 1);
+    assert_int_equal(catalog_file_count(c), 0);
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        int age = (int)*(const int64_t *)catalog_value(c, i, 0, NULL);
+        uint64_t count;
+        assert_int_equal(catalog_part_count(c, i, &count, NULL), 0);
+        assert_int_equal(count, age % 5 + 1);
+        for (uint64_t k = 0; k < count; k++) {
+            struct catalog_sample s;
+            char want[64];
+            snprintf(want, sizeof(want), "a/%03d-%d", age, (int)k);
+            assert_int_equal(catalog_part(c, i, k, &s, NULL), 0);
+            assert_string_equal(s.key, want);
+            assert_string_equal(s.object, want);
+            assert_true(s.length == 10u * (unsigned)age + k && s.object_size == s.length && s.mtime_ns == (int64_t)k);
+        }
+    }
+    struct catalog *other = made_of_parts("b"), *ordinary = made("m");
+    assert_int_not_equal(catalog_fingerprint(c), catalog_fingerprint(other));
+    uint64_t count;
+    struct catalog_sample part, own;
+    assert_false(catalog_has_parts(ordinary));
+    assert_int_equal(catalog_part_count(ordinary, 3, &count, NULL), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(catalog_part(ordinary, 3, 0, &part, NULL), 0);
+    assert_int_equal(catalog_sample(ordinary, 3, &own, NULL), 0);
+    assert_string_equal(part.key, own.key);
+    catalog_close(c);
+    catalog_close(other);
+    catalog_close(ordinary);
+}
+
 static void labels_come_before_files(void **state)
 {
     (void)state;
@@ -105,6 +170,13 @@ static bool read_everything(const struct catalog *c)
             struct catalog_sample s;
             is_right &= catalog_file(c, i, k, &s, NULL) == 0;
         }
+    for (uint64_t i = 0, parts = 0; i < catalog_count(c); i++) {
+        is_right &= catalog_part_count(c, i, &parts, NULL) == 0;
+        for (uint64_t k = 0; is_right && k < parts; k++) {
+            struct catalog_sample s;
+            is_right &= catalog_part(c, i, k, &s, NULL) == 0;
+        }
+    }
     return is_right;
 }
 
@@ -118,10 +190,8 @@ static int open_bytes(const void *bytes, size_t n, struct catalog **out)
     return rc;
 }
 
-static void hostile_files_with_right_checksums_never_crash(void **state)
+static void try_hostile(struct catalog *c)
 {
-    (void)state;
-    struct catalog *c = made("m");
     size_t size;
     const void *good = catalog_bytes(c, &size);
     uint8_t *bytes = malloc(size);
@@ -146,11 +216,19 @@ static void hostile_files_with_right_checksums_never_crash(void **state)
     catalog_close(c);
 }
 
+static void hostile_files_with_right_checksums_never_crash(void **state)
+{
+    (void)state;
+    try_hostile(made("m"));
+    try_hostile(made_of_parts("a"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_come_back_beside_their_samples),
         cmocka_unit_test(other_files_make_another_data_set),
+        cmocka_unit_test(parts_come_back_in_their_order),
         cmocka_unit_test(labels_come_before_files),
         cmocka_unit_test(hostile_files_with_right_checksums_never_crash),
     };

@@ -12,7 +12,7 @@ import pytest
 
 SIGNATURE = {
     "batch_size": 1, "global_batch_size": None, "shuffle": False, "window": None, "seed": 0, "drop_last": False, "transforms": (),
-    "fields": None, "masks": None, "sample": "auto", "labels": None, "collate": None, "batch_map": None, "classes": None, "class_seed": 0,
+    "fields": None, "masks": None, "sample": "auto", "group_by": None, "labels": None, "collate": None, "batch_map": None, "classes": None, "class_seed": 0,
     "per_class": None, "fraction": None, "indices": None, "split": None, "weights": None, "sampler": None, "rank": None, "world_size": None,
     "threads": None, "memory": None, "cache_dir": None, "cache_limit": None, "cache_ram": None, "preload": False, "allow_external": False,
     "dtype": None, "layout": "NCHW", "exif": False, "on_error": "raise", "max_errors": None, "framework": "auto", "pin_memory": False, "device": None,

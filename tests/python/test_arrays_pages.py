@@ -23,10 +23,13 @@ def made(name: str, *arguments: object) -> None:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """train.h5 of 4000 rows, slides/*.h5 with labels.csv, wavs/."""
+    """train.h5 of 4000 rows, slides/*.h5 with labels.csv, slides.csv, wavs/."""
     made("rows", tmp_path / "train.h5", 4000)
     made("bags", tmp_path / "slides", 8)
     made("clips", tmp_path / "wavs", 40)
+    slides = sorted((tmp_path / "slides").glob("*.h5"))
+    rows = [f"slides/{path.name},P-{i // 2},{i // 2 % 2}" for i, path in enumerate(slides)]
+    (tmp_path / "slides.csv").write_text("\n".join(["path,patient,label", *rows]) + "\n")
     for path in tmp_path.rglob("*.*"):
         os.utime(path, (1e9, 1e9))
     monkeypatch.chdir(tmp_path)

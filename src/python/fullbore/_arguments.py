@@ -135,7 +135,7 @@ def _column_length(labels: Any) -> int | None:
 
 def _selected(values: dict[str, Any]) -> Samples:
     """The samples that the source has and the selection leaves."""
-    which = ("source", "classes", "class_count", "class_seed", "per_class", "fraction", "indices", "split", "split_share", "threads",
+    which = ("source", "group_by", "classes", "class_count", "class_seed", "per_class", "fraction", "indices", "split", "split_share", "threads",
              "memory")
     core = _fullbore._Loader({**{name: values[name] for name in which if name in values}, "transforms": b"digest"}, say, progress_line())
     catalog = json.loads(core.stats())["catalog"]
@@ -253,11 +253,20 @@ def _arrays(a: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("window= is how many rows are mixed with each other", remedy='it goes with shuffle="window"')
     return {
         "sample": _choice("sample", a["sample"], _SAMPLES),
+        **_group(a["group_by"]),
         "collate": collate_code(a["collate"]),
         "preload": _flag("preload", a["preload"]),
         "allow_external": _flag("allow_external", a["allow_external"]),
         "window": 0 if a["window"] is None else _whole("window", a["window"], 1),
     }
+
+
+def _group(column: Any) -> dict[str, Any]:
+    if column is None:
+        return {}
+    if not isinstance(column, str) or not column or "\0" in column:
+        raise _wrong("group_by", column, "the name of a column of the manifest")
+    return {"group_by": column.encode()}
 
 
 def _sampler(a: dict[str, Any]) -> dict[str, Any]:

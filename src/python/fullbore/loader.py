@@ -89,6 +89,7 @@ class Loader(Explains):
         fields: Sequence[str] | None = None,
         masks: Sequence[str] | None = None,
         sample: Literal["auto", "row", "file"] = "auto",
+        group_by: str | None = None,
         labels: npt.ArrayLike | Mapping[str, Any] | Path | Callable[[str], Any] | None = None,
         collate: Any = None,
         batch_map: Callable[..., Any] | None = None,
