@@ -191,9 +191,8 @@ class Bench:
     def accelerator(self, name: str, port: int) -> None:
         """An emulated accelerator that takes 0.8 of what comes without one: epoch 0 with an empty disk cache, epoch 1 a new process on it."""
         base = [str(self.build / "src/cli/fullbore"), "bench", "s3://bench/photos", "--transform", "rrc224", "--dtype", "uint8", "--batch-size", "64", "--json"]
-        for _ in range(self.options.rounds):
-            cache = self.folder / "disk"
-            shutil.rmtree(cache, ignore_errors=True)
+        for turn in range(self.options.rounds):
+            cache = self.folder / f"disk-{name}-{turn}"  # none is removed before the end: ext4 searches long after many files were
             answers: list[dict] = []
             for epoch in (None, 0, 1):
                 step = ["--step-ms", f"{1e3 * 64 / (0.8 * answers[0]['samples_per_second']):.3f}", "--cache-dir", str(cache)] if answers else []

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -112,7 +113,9 @@ int entry_write(const struct cache_dir *d, int fd, const struct cache_unit *u, c
     h->object_size = b->object_size;
     h->mtime_ns = b->mtime_ns;
     h->checksum = seal_of(head, n);
-    if (ftruncate(fd, 0) < 0) /* what a killed writer left */
+    struct stat st;
+    /* what a killed writer left; only then, for ext4 writes out at once what was cut to nothing */
+    if (fstat(fd, &st) < 0 || (st.st_size > 0 && ftruncate(fd, 0) < 0))
         return errno;
     return write_both(fd, head, n, b->data, b->bytes);
 }

@@ -1,6 +1,6 @@
 /* Filling the disk ahead of the reader: one thread that walks the order from where the reader is, to one whole epoch further, and fetches
  * what is missing, soonest first. It takes only what the reader leaves of the source: the more reads the reader itself has in flight, the
- * fewer are added; and none while the reader waits for its own processors, which a fetch would only keep busy. When the disk is full and
+ * fewer are added; and none while all processors work for the reader. When the disk is full and
  * everything in it is needed sooner than the next missing unit, it waits until the reader has moved on.
  */
 #include <errno.h>
@@ -182,7 +182,7 @@ static void *fill_main(void *arg)
     struct walk w = {.touched_ns = clock_now_ns()};
     present_find(c);
     while (wait_for_turn(c, &w)) {
-        if (c->source.is_behind && c->source.is_behind(c->source.ctx)) {
+        if (c->source.is_busy && c->source.is_busy(c->source.ctx)) {
             wait_a_little(c);
             continue;
         }

@@ -116,13 +116,28 @@ static bool may_keep_on_disk(struct cache *c, const struct cache_unit *u, const 
 
 enum wait_answer { WAIT_OVER, WAIT_ANSWERED, WAIT_JOINED };
 
+static int claim_in_turn(struct cache *c, uint64_t hash, struct claim *claim)
+{
+    pthread_mutex_lock(&c->lock);
+    while (c->claiming >= CACHE_CLAIMERS_MOST)
+        pthread_cond_wait(&c->claim_over, &c->lock);
+    c->claiming++;
+    pthread_mutex_unlock(&c->lock);
+    int rc = claim_take(&c->dir, hash, claim);
+    pthread_mutex_lock(&c->lock);
+    c->claiming--;
+    pthread_cond_signal(&c->claim_over);
+    pthread_mutex_unlock(&c->lock);
+    return rc;
+}
+
 /* The claim for a unit that is missing, or none if somebody else has it for long; unless their fetch ended meanwhile and r was answered, or
  * it is one of this process and r waits for it. */
 static enum wait_answer claim_or_wait(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash,
                                       const struct cache_identity *id, struct claim *claim)
 {
     for (int i = 0; i < OTHERS_TRIES; i++) {
-        int rc = claim_take(&c->dir, hash, claim);
+        int rc = claim_in_turn(c, hash, claim);
         if (rc < 0)
             cache_turn_off(c, -rc, "write to", true);
         if (rc != 0)

@@ -22,6 +22,7 @@ enum {
     COLD_ABOVE = 64,         /* of 256: send reads to io */
     PROBE_EVERY = 32,        /* while cold, one load in so many asks whether the cache is warm again */
     LOOK_AHEAD_MOST = 64,
+    GROWN_BYTES = 512 << 20, /* of a look-ahead that grew: fresh memory costs as much time as a slow read */
     ROWS_AHEAD_BYTES = 128 << 20, /* of batches whose size varies: more than that is ahead only to keep three batches */
     ROWS_AHEAD_LEAST = 3,
     WAITS_FOR_ROOM = 200,    /* naps until a batch that does not fit is given up */
@@ -386,12 +387,22 @@ static void collect_redo(struct plan_state *p)
     }
 }
 
+/* Loads that are still under way keep the storage as busy as it can be kept: it is the storage that is slow, not one sample. */
+static bool has_loads_enough(const struct feed *f)
+{
+    uint64_t loads = 0;
+    for (const struct slot *s = f->ahead_first; s; s = s->next)
+        loads += atomic_load_explicit(&s->remaining, memory_order_relaxed);
+    return loads >= f->io_depth;
+}
+
 /* The consumer waits although the look-ahead is full and workers are idle: one slow sample holds up its slot, and the slots behind it are too
- * few to keep everybody busy meanwhile. (When all workers are busy, more look-ahead would only take memory.) */
+ * few to keep everybody busy meanwhile. (When all workers are busy, or the storage is, more look-ahead would only take memory.) */
 static void grow_look_ahead(struct feed *f)
 {
     uint64_t share = atomic_load_explicit(&f->budget->limit, memory_order_relaxed) / 4;
-    bool is_held_up = f->is_consumer_waiting && f->ahead == f->look_ahead && crew_is_idle();
+    share = share < GROWN_BYTES ? share : GROWN_BYTES;
+    bool is_held_up = f->is_consumer_waiting && f->ahead == f->look_ahead && crew_is_idle() && !has_loads_enough(f);
     if (is_held_up && f->look_ahead < LOOK_AHEAD_MOST && (f->look_ahead + 1) * f->slot_total_bytes < share)
         f->look_ahead++;
 }

@@ -158,11 +158,11 @@ static uint64_t at(void *ctx, const struct cache_reader *r, uint64_t epoch, uint
     return any_at(ctx, epoch, position);
 }
 
-/* The consumer waits although all workers are busy: it is they who are late, not the source. */
-static bool is_behind(void *ctx)
+/* All workers are busy: the processors are what there is too little of, not what the source brings. */
+static bool is_busy(void *ctx)
 {
-    const struct feed *f = ((struct source_cache *)ctx)->f;
-    return atomic_load_explicit(&f->is_starving, memory_order_relaxed) && !crew_is_idle();
+    (void)ctx;
+    return !crew_is_idle();
 }
 
 /* ---- opening ---- */
@@ -241,7 +241,7 @@ int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struc
                    .identify = is_store(f) ? identify_in_store : f->arrays ? identify_open : NULL,
                    .is_known = has_units && !f->takes_order && !f->weights, .at = at,
                    .any_at = any_at,
-                   .position_of = position_of, .is_behind = is_behind},
+                   .position_of = position_of, .is_busy = is_busy},
     };
     f->io = NULL; /* taken over, whatever comes of it */
     return cache_open(&f->io, &c, e);

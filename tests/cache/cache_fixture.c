@@ -103,9 +103,9 @@ static uint64_t position_of(void *ctx, uint64_t epoch, uint64_t index)
     return 0;
 }
 
-static bool is_behind(void *ctx)
+static bool is_busy(void *ctx)
 {
-    return ((struct source *)ctx)->is_behind;
+    return ((struct source *)ctx)->is_busy;
 }
 
 static void note_warning(void *ctx, int level, const char *line)
@@ -132,7 +132,7 @@ int source_try_open(struct source *s, const struct choice *c, struct fb_error *e
         .log = &log,
         .depth = depth,
         .source = {.ctx = s, .name = c->name ? c->name : s->folder.path, .count = s->count, .unit_of = unit_of, .unit_at = unit_at,
-                   .is_known = !c->is_unknown, .at = at, .any_at = any_at, .position_of = position_of, .is_behind = is_behind},
+                   .is_known = !c->is_unknown, .at = at, .any_at = any_at, .position_of = position_of, .is_busy = is_busy},
     };
     error_clear(e);
     return cache_open(&s->io, &o, e);

@@ -19,7 +19,7 @@ struct source {
     int warnings;
     char warned[512];
     struct io *io;
-    _Atomic bool is_behind;  /* what the cache is told */
+    _Atomic bool is_busy;  /* what the cache is told */
 };
 
 void source_make(struct source *s, uint64_t count, uint64_t file_bytes);

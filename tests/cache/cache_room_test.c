@@ -117,13 +117,13 @@ static void the_disk_is_filled_ahead_of_the_reader(void **state)
     source_remove(&s);
 }
 
-static void nothing_is_fetched_ahead_while_the_reader_is_behind(void **state)
+static void nothing_is_fetched_ahead_while_the_reader_is_busy(void **state)
 {
     (void)state;
     struct source s;
     source_make(&s, 100, FILE_BYTES);
     source_open(&s, &(struct choice){.inner = "slow:latency_us=500"});
-    s.is_behind = true;
+    s.is_busy = true;
     move_to(&s, 0, 0);
     usleep(300000);
     assert_int_equal(figures(&s).filled, 0);
@@ -131,7 +131,7 @@ static void nothing_is_fetched_ahead_while_the_reader_is_behind(void **state)
         read_file(&s, index_at(&s, 0, p)); /* what it reads itself is kept all the same */
     WAIT_FOR(figures(&s).stored == 10);
     assert_int_equal(figures(&s).filled, 0);
-    s.is_behind = false;
+    s.is_busy = false;
     move_to(&s, 0, 10);
     WAIT_FOR(figures(&s).filled == 90);
     source_close(&s);
@@ -392,7 +392,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_needed_last_goes_first),
         cmocka_unit_test(nothing_goes_for_what_is_needed_later),
         cmocka_unit_test(the_disk_is_filled_ahead_of_the_reader),
-        cmocka_unit_test(nothing_is_fetched_ahead_while_the_reader_is_behind),
+        cmocka_unit_test(nothing_is_fetched_ahead_while_the_reader_is_busy),
         cmocka_unit_test(other_data_sets_go_by_last_use),
         cmocka_unit_test(what_a_running_job_uses_is_left_alone),
         cmocka_unit_test(samples_that_are_not_this_runs_go_before_its_own),
