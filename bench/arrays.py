@@ -280,7 +280,7 @@ def bags(b: "bench.Bench") -> None:
     for layout, fields, wanted in (("1-row chunks", ("features", "coords"), ">= 0.8"), ("gzip-4", ("features",), ">= 0.85")):
         folder = slide_folder(layout, count)
         is_gzip = layout == "gzip-4"
-        passes = (3 if is_gzip else 20) if b.options.quick else 1 if is_gzip else 4  # what happens once should not count
+        passes = (3 if is_gzip else 20) if b.options.quick else 3 if is_gzip else 16  # what happens once should not count
         bare = "the bare libdeflate loop" if is_gzip else "the bare loop of merged reads"
         engine = [folder, "--sample", "file", "--fields", "features,coords", "--batch-size", SLIDES_A_BATCH, "--epochs", passes]
         seen: dict[int, dict[str, list[dict]]] = {}
@@ -312,7 +312,7 @@ def sound(b: "bench.Bench") -> None:
     ours(*engine, threads=threads)  # what there is to know of the files is known
     bare = "the bare loop of open, read, close, convert"
     seen = turns(b, {bare: lambda: floor("floor_wav", path_list(folder), threads, 2, CLIPS, SAMPLES),
-                     "ours": lambda: whole(ours(*engine, "--epochs", 60_000 // count, threads=threads))})
+                     "ours": lambda: whole(ours(*engine, "--epochs", 240_000 // count, threads=threads))})
     limit = 8 * CLIPS
     rivals = {"soundfile, 4 threads": peer("soundfile", folder, "--limit", limit, "--threads", 4),
               "plain Python + numpy": max((peer("numpy", folder, "--limit", 2 * limit, "--threads", n) for n in (1, 2)),

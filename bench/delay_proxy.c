@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -206,6 +207,11 @@ int main(int argc, char **argv)
     if (argc != 4)
         die("usage: delay_proxy LISTEN_PORT SERVER_PORT DELAY_MS");
     delay_ns = (uint64_t)(atof(argv[3]) * 1e6);
+    struct rlimit files; /* a connection takes four */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[1])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

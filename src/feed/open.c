@@ -20,6 +20,7 @@
 
 enum {
     LEAST_AHEAD = 1,
+    LARGE_BATCH = 64 << 20, /* bytes */
     HELD_BY_USER = 2,
     WORKER_BYTES = 2 << 20, /* of working memory that each worker may count on */
     READ_BYTES = 2 << 20,   /* and the reads together */
@@ -313,7 +314,8 @@ static void size_look_ahead(struct feed *f)
 {
     uint64_t limit = atomic_load(&f->budget->limit), total = f->slot_total_bytes;
     limit -= f->cache_ram < limit ? f->cache_ram : 0;
-    uint64_t wanted = (f->io_depth + f->shape.places - 1) / f->shape.places + 2; /* enough loads for io's depth, and three batches */
+    /* enough loads for io's depth, and three batches; two if they are large: fresh memory takes time, and such a batch has loads enough */
+    uint64_t wanted = (f->io_depth + f->shape.places - 1) / f->shape.places + (total < LARGE_BATCH ? 2 : 1);
     uint64_t room = limit / 4 * 3 / total;
     uint64_t most = room > HELD_BY_USER + 1 ? room - HELD_BY_USER : 1;
     f->look_ahead = (uint32_t)(wanted < most ? wanted : most);
