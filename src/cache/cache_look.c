@@ -108,10 +108,19 @@ static bool answer(struct cache *c, struct io_request *r, const struct cache_uni
 
 /* ---- misses ---- */
 
+/* Those who store are late, on a slow disk or for want of processor time: then a unit is only read. It is fetched once more some time. */
+static bool is_backed_up(struct cache *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool is_late = c->store_bytes > c->store_limit / 2;
+    pthread_mutex_unlock(&c->lock);
+    return is_late;
+}
+
 static bool may_keep_on_disk(struct cache *c, const struct cache_unit *u, const struct cache_identity *id)
 {
     return cache_has_disk(c) && !atomic_load_explicit(&c->is_write_off, memory_order_relaxed) && id->length && !id->is_young &&
-           entry_fits(&c->dir, u, id, u->size);
+           entry_fits(&c->dir, u, id, u->size) && !is_backed_up(c);
 }
 
 enum wait_answer { WAIT_OVER, WAIT_ANSWERED, WAIT_JOINED };

@@ -198,6 +198,12 @@ static int prepare(struct rechunking *x, struct fb_error *e)
         error_at(e, source, -1);
         return rc;
     }
+    if (!S_ISREG(x->source.st_mode)) {
+        error_set(e, FB_E_USAGE, "pack", "--rechunk takes one HDF5 file, and this is %s", S_ISDIR(x->source.st_mode) ? "a folder" : "no regular file");
+        error_remedy(e, "name the file; of several, one after another");
+        error_at(e, source, -1);
+        return FB_E_USAGE;
+    }
     if (stat(x->q->output, &there) == 0 && there.st_dev == x->source.st_dev && there.st_ino == x->source.st_ino)
         return error_set(e, FB_E_USAGE, "pack", "a source is never written to: give the new file another name");
     x->out->source_bytes = (uint64_t)x->source.st_size;

@@ -250,6 +250,11 @@ def test_a_source_is_never_its_own_target(source: Path, tmp_path: Path) -> None:
     assert source.read_bytes() == before
 
 
+def test_a_folder_is_refused_in_words(tmp_path: Path) -> None:
+    said = run(tmp_path, "-o", tmp_path.parent / f"{tmp_path.name}.h5", "--rechunk", 4, code=2)
+    assert "one HDF5 file" in said and "a folder" in said, said
+
+
 def test_damaged_files_fail_in_words_and_leave_nothing(source: Path, tmp_path: Path) -> None:
     whole, rng, out, codes = source.read_bytes(), random.Random(7), tmp_path / "o.h5", set()
     bad = tmp_path / "bad.h5"
