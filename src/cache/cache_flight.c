@@ -65,7 +65,7 @@ void flight_free(struct flight *f)
     c->flights_alive--;
     pthread_cond_signal(&c->fill_wakes);
     if (c->is_closing)
-        teams_wake(c);
+        pthread_cond_broadcast(&c->wake);
     pthread_mutex_unlock(&c->lock);
     free(f);
 }
@@ -135,16 +135,13 @@ static void hand_to_store(struct cache *c, struct flight *f)
         return;
     }
     pthread_mutex_lock(&c->lock);
-    bool has_storer = team_call(c, &c->storers);
-    if (has_storer) {
-        *(c->stores ? &c->stores_last->next : &c->stores) = f;
-        c->stores_last = f;
-    }
+    if (c->stores)
+        c->stores_last->next = f;
+    else
+        c->stores = f;
+    c->stores_last = f;
+    cache_call_thread(c);
     pthread_mutex_unlock(&c->lock);
-    if (has_storer)
-        return;
-    f->identity.length = 0; /* no thread can be had: nothing is kept */
-    store_keep(c, f);
 }
 
 static void flight_done(struct io_request *r)
