@@ -84,81 +84,6 @@ static int fail(struct io_request *r, int code, const char *cause)
     return r->status;
 }
 
-/* ---- threads ---- */
-
-/* Under lock. */
-static bool has_store(const struct cache *c)
-{
-    return c->stores && c->storing < CACHE_STORERS_MOST;
-}
-
-/* Under lock, which is released meanwhile. */
-static void work(struct cache *c)
-{
-    if (c->asked && !(c->stores && c->storing == 0)) { /* one thread always stores: others may wait for its claims */
-        struct io_request *r = c->asked;
-        c->asked = r->next;
-        pthread_mutex_unlock(&c->lock);
-        cache_look_up(c, r);
-        pthread_mutex_lock(&c->lock);
-        return;
-    }
-    struct flight *f = c->stores;
-    c->stores = f->next;
-    f->next = NULL;
-    c->storing++;
-    if (c->is_draining_over)
-        f->identity.length = 0; /* no time left: only the claim is given back */
-    pthread_mutex_unlock(&c->lock);
-    store_keep(c, f);
-    pthread_mutex_lock(&c->lock);
-    c->storing--;
-}
-
-static void *thread_main(void *arg)
-{
-    struct cache *c = arg;
-    pthread_mutex_lock(&c->lock);
-    for (;;) {
-        if (c->asked || has_store(c))
-            work(c);
-        else if (c->is_closing && !c->stores && c->flights_alive == 0)
-            break;
-        else {
-            c->idle++;
-            pthread_cond_wait(&c->wake, &c->lock);
-            c->idle--;
-            if (c->woken > 0)
-                c->woken--;
-        }
-        if (c->is_closing)
-            pthread_cond_broadcast(&c->wake);
-    }
-    c->alive--;
-    pthread_cond_broadcast(&c->wake);
-    pthread_cond_broadcast(&c->quiet);
-    pthread_mutex_unlock(&c->lock);
-    return NULL;
-}
-
-void cache_call_thread(struct cache *c)
-{
-    if (c->idle > c->woken) {
-        c->woken++;
-        pthread_cond_signal(&c->wake);
-        return;
-    }
-    uint32_t most = c->depth < CACHE_THREADS_MOST ? c->depth : CACHE_THREADS_MOST;
-    if (c->started >= most)
-        return;
-    char name[16];
-    snprintf(name, sizeof(name), "fb-c%u", c->started);
-    if (thread_start(&c->threads[c->started], name, thread_main, c, NULL) == 0) {
-        c->started++;
-        c->alive++;
-    }
-}
-
 /* ---- the hooks ---- */
 
 static void raise_peak(struct cache *c, uint32_t now)
@@ -189,8 +114,7 @@ static void cache_submit(struct io *io, struct io_request *r, bool more)
         else
             c->asked = r;
         c->asked_last = r;
-        cache_call_thread(c);
-        is_taken = c->alive > 0;
+        is_taken = team_call(c, &c->lookers);
         if (!is_taken)
             c->asked = NULL; /* without any thread it is the only one */
     }
@@ -303,7 +227,8 @@ static void free_cache(struct cache *c)
     present_close(&c->present, c->budget);
     if (c->has_disk)
         dir_close(&c->dir);
-    pthread_cond_destroy(&c->wake);
+    pthread_cond_destroy(&c->lookers.wake);
+    pthread_cond_destroy(&c->storers.wake);
     pthread_cond_destroy(&c->quiet);
     pthread_cond_destroy(&c->fill_wakes);
     pthread_cond_destroy(&c->claim_over);
@@ -345,7 +270,7 @@ int cache_open(struct io **out, const struct cache_options *o, struct fb_error *
     c->store_limit = share < CACHE_STORE_QUEUE ? share : CACHE_STORE_QUEUE;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->future_lock, NULL);
-    thread_cond_init(&c->wake);
+    teams_init(c);
     thread_cond_init(&c->quiet);
     thread_cond_init(&c->fill_wakes);
     thread_cond_init(&c->claim_over);
@@ -373,32 +298,6 @@ static void cancel_asked(struct cache *c)
     }
 }
 
-/* Waits for the threads; what waits to be stored is stored as far as there is time. How many are stuck. */
-static uint32_t wait_for_threads(struct cache *c, uint64_t deadline_ns)
-{
-    pthread_mutex_lock(&c->lock);
-    pthread_cond_broadcast(&c->wake);
-    while ((c->alive > 0 || (c->has_filler && !c->is_filler_over)) && thread_cond_wait_until(&c->quiet, &c->lock, deadline_ns))
-        ;
-    c->is_draining_over = true;
-    pthread_cond_broadcast(&c->wake);
-    uint64_t last_ns = clock_now_ns() + 50000000;
-    while ((c->alive > 0 || (c->has_filler && !c->is_filler_over)) && thread_cond_wait_until(&c->quiet, &c->lock, last_ns))
-        ;
-    uint32_t stuck = c->alive + (c->has_filler && !c->is_filler_over);
-    pthread_mutex_unlock(&c->lock);
-    for (uint32_t i = 0; i < c->started; i++)
-        if (stuck)
-            pthread_detach(c->threads[i]);
-        else
-            pthread_join(c->threads[i], NULL);
-    if (c->has_filler && stuck)
-        pthread_detach(c->filler);
-    else if (c->has_filler)
-        pthread_join(c->filler, NULL);
-    return stuck;
-}
-
 /* A stuck thread may still use it, so the handle stays; reachable, because it is left on purpose. */
 static void keep_for_ever(struct cache *c)
 {
@@ -414,7 +313,6 @@ static uint32_t cache_close(struct io *io, uint64_t timeout_ns)
     uint64_t deadline_ns = clock_now_ns() + timeout_ns;
     pthread_mutex_lock(&c->lock);
     c->is_closing = true;
-    pthread_cond_broadcast(&c->wake);
     pthread_cond_broadcast(&c->fill_wakes);
     while (c->sending > 0) /* submit never blocks */
         pthread_cond_wait(&c->quiet, &c->lock);
@@ -424,7 +322,7 @@ static uint32_t cache_close(struct io *io, uint64_t timeout_ns)
     pthread_mutex_lock(&c->lock);
     c->flights_alive -= left < c->flights_alive ? left : c->flights_alive; /* these will not come back */
     pthread_mutex_unlock(&c->lock);
-    left += wait_for_threads(c, deadline_ns);
+    left += teams_end(c, deadline_ns);
     if (left)
         keep_for_ever(c);
     else

@@ -64,8 +64,7 @@ void flight_free(struct flight *f)
     c->store_bytes -= f->held;
     c->flights_alive--;
     pthread_cond_signal(&c->fill_wakes);
-    if (c->is_closing)
-        pthread_cond_broadcast(&c->wake);
+    teams_wake_if_over(c);
     pthread_mutex_unlock(&c->lock);
     free(f);
 }
@@ -135,13 +134,16 @@ static void hand_to_store(struct cache *c, struct flight *f)
         return;
     }
     pthread_mutex_lock(&c->lock);
-    if (c->stores)
-        c->stores_last->next = f;
-    else
-        c->stores = f;
-    c->stores_last = f;
-    cache_call_thread(c);
+    bool has_storer = team_call(c, &c->storers);
+    if (has_storer) {
+        *(c->stores ? &c->stores_last->next : &c->stores) = f;
+        c->stores_last = f;
+    }
     pthread_mutex_unlock(&c->lock);
+    if (has_storer)
+        return;
+    f->identity.length = 0; /* no thread can be had: nothing is kept */
+    store_keep(c, f);
 }
 
 static void flight_done(struct io_request *r)

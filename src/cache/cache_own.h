@@ -1,6 +1,6 @@
 /* What the files of the cache share. Data flow: cache.c takes requests; cache_look.c answers hits; cache_flight.c fetches what is missing;
  * cache_store.c keeps what came; cache_fill.c runs ahead; cache_ram.c, cache_entry.c, cache_claim.c, cache_dir.c and cache_evict.c are the
- * tiers.
+ * tiers; cache_team.c has the threads that do it.
  *
  * Safety: `lock` guards the lists, the table of flights and the RAM table; nothing blocks under it. `future_lock` guards the walk over the
  * order (fill and evict). Disk work holds neither; between processes there are only flocks, which die with their holder.
@@ -17,7 +17,8 @@
 
 enum {
     CACHE_THREADS_MOST = 32,
-    CACHE_STORERS_MOST = 4,          /* of them write to disk at once, so that hits are always served */
+    CACHE_STORERS_MOST = 4,
+    CACHE_STORERS_NICE = 10,         /* what is kept is for later: whoever works for the batch at hand goes first */
     CACHE_CLAIMERS_MOST = 2,         /* and make files: that takes CPU time and the folder's lock, so more would only keep others from running */
     CACHE_FILL_DEPTH = 32,           /* fetches ahead in flight, less what the reader has */
     CACHE_CHUNK = 64 << 10,          /* bytes under one checksum: a part of a unit is verified without the rest */
@@ -83,6 +84,14 @@ struct ram {
     uint64_t bytes, limit;
 };
 
+/* Threads that are started as there is something to do. */
+struct team {
+    const char *name;
+    pthread_cond_t wake;
+    pthread_t thread[CACHE_THREADS_MOST];
+    uint32_t most, started, idle, woken; /* woken: signalled, not yet awake */
+};
+
 struct cache {
     struct io io;
     struct io *inner;
@@ -96,18 +105,18 @@ struct cache {
     _Atomic bool is_disk_off, is_write_off; /* relaxed: a late reader meets the error once more */
 
     pthread_mutex_t lock;
-    pthread_cond_t wake, quiet, fill_wakes, claim_over;
+    pthread_cond_t quiet, fill_wakes, claim_over;
     struct io_request *asked, *asked_last; /* to be looked up */
     struct flight *stores, *stores_last;   /* to be kept */
     uint64_t store_bytes, store_limit;     /* of blobs on their way to be kept */
-    uint32_t storing, claiming;
+    uint32_t looking, claiming;            /* requests being looked up; of them, at their claims */
     struct flight *flights[CACHE_FLIGHT_SLOTS];
     uint32_t demand_in_flight, fill_in_flight, flights_alive;
     uint32_t sending; /* threads inside the inner back-end's submit */
     struct ram ram;
-    pthread_t threads[CACHE_THREADS_MOST];
-    uint32_t started, alive, idle, woken; /* woken: signalled, not yet awake */
-    bool is_closing, is_draining_over, was_warned;
+    struct team lookers, storers;
+    uint32_t alive;                        /* threads of both */
+    bool is_closing, was_warned;
     char why_off[160];
 
     /* the future */
@@ -149,8 +158,15 @@ void cache_finish(struct cache *c, struct io_request *r);
 /* Fills r from a unit's bytes: 0 or IO_GREW. */
 int cache_answer(struct io_request *r, const struct cache_unit *u, const uint8_t *data, uint64_t bytes, uint64_t object_size,
                  int64_t mtime_ns);
-/* Under lock: another thread, if there is work for it. */
-void cache_call_thread(struct cache *c);
+
+/* ---- cache_team.c ---- */
+void teams_init(struct cache *c);
+/* Under lock: one more thread for what was just listed. False: the team has none, and none can be started. */
+bool team_call(struct cache *c, struct team *t);
+/* Under lock, by whoever ended something while closing: the threads may leave if it was the last. */
+void teams_wake_if_over(struct cache *c);
+/* Once closing has begun: waits for the threads; what waits to be stored is stored as far as there is time. How many are stuck. */
+uint32_t teams_end(struct cache *c, uint64_t deadline_ns);
 
 /* ---- cache_look.c ---- */
 enum { LOOK_NOT_OURS = 3 };

@@ -1,0 +1,175 @@
+/* The cache's threads: some look requests up, others store what came. They block on files, so there may be many of them; but what they do is
+ * often CPU time alone, and then the processors belong to those who work for the batch at hand: storers have a low priority.
+ *
+ * The end: nobody leaves before everything is over, for a request that is being looked up may become a flight, and a flight something to
+ * store. Whoever ends the last of them says so, once. If each woken thread told the others instead, many lookers would keep the lock from the
+ * few storers, who come last.
+ */
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "cache/cache_own.h"
+
+void teams_init(struct cache *c)
+{
+    uint32_t most = c->depth < CACHE_THREADS_MOST ? c->depth : CACHE_THREADS_MOST;
+    c->lookers = (struct team){.name = "fb-c", .most = most};
+    c->storers = (struct team){.name = "fb-keep", .most = CACHE_STORERS_MOST};
+    thread_cond_init(&c->lookers.wake);
+    thread_cond_init(&c->storers.wake);
+}
+
+/* What is stored, or waits for it, is a flight that is alive. */
+static bool is_over(const struct cache *c)
+{
+    return c->is_closing && !c->asked && c->looking == 0 && c->flights_alive == 0;
+}
+
+void teams_wake_if_over(struct cache *c)
+{
+    if (!is_over(c))
+        return;
+    pthread_cond_broadcast(&c->lookers.wake);
+    pthread_cond_broadcast(&c->storers.wake);
+}
+
+/* ---- work; under lock, which is released meanwhile ---- */
+
+static void look(struct cache *c)
+{
+    struct io_request *r = c->asked;
+    c->asked = r->next;
+    c->looking++;
+    pthread_mutex_unlock(&c->lock);
+    cache_look_up(c, r);
+    pthread_mutex_lock(&c->lock);
+    c->looking--;
+    teams_wake_if_over(c);
+}
+
+static struct flight *take_store(struct cache *c)
+{
+    struct flight *f = c->stores;
+    if (f)
+        c->stores = f->next;
+    if (f)
+        f->next = NULL;
+    return f;
+}
+
+static void store(struct cache *c)
+{
+    struct flight *f = take_store(c);
+    pthread_mutex_unlock(&c->lock);
+    store_keep(c, f);
+    pthread_mutex_lock(&c->lock);
+}
+
+static void wait_for_call(struct cache *c, struct team *t)
+{
+    t->idle++;
+    pthread_cond_wait(&t->wake, &c->lock);
+    t->idle--;
+    if (t->woken > 0)
+        t->woken--;
+}
+
+static void *work(struct cache *c, struct team *t)
+{
+    bool is_looking = t == &c->lookers;
+    pthread_mutex_lock(&c->lock);
+    while (!is_over(c)) {
+        if (is_looking && c->asked)
+            look(c);
+        else if (!is_looking && c->stores)
+            store(c);
+        else
+            wait_for_call(c, t);
+    }
+    c->alive--;
+    pthread_cond_broadcast(&c->quiet);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+static void *looker_main(void *arg)
+{
+    struct cache *c = arg;
+    return work(c, &c->lookers);
+}
+
+static void *storer_main(void *arg)
+{
+    struct cache *c = arg;
+    setpriority(PRIO_PROCESS, 0, CACHE_STORERS_NICE); /* Linux: of this thread alone. Without effect it is only slower */
+    return work(c, &c->storers);
+}
+
+/* ---- */
+
+bool team_call(struct cache *c, struct team *t)
+{
+    if (t->idle > t->woken) {
+        t->woken++;
+        pthread_cond_signal(&t->wake);
+        return true;
+    }
+    if (t->started >= t->most)
+        return true;
+    char name[16];
+    snprintf(name, sizeof(name), "%s%u", t->name, t->started);
+    if (thread_start(&t->thread[t->started], name, t == &c->lookers ? looker_main : storer_main, c, NULL) == 0) {
+        t->started++;
+        c->alive++;
+    }
+    return t->started > 0;
+}
+
+static bool is_busy(const struct cache *c)
+{
+    return c->alive > 0 || (c->has_filler && !c->is_filler_over);
+}
+
+static void let_go(const struct team *t, bool is_stuck)
+{
+    for (uint32_t i = 0; i < t->started; i++)
+        if (is_stuck)
+            pthread_detach(t->thread[i]);
+        else
+            pthread_join(t->thread[i], NULL);
+}
+
+/* Under lock, which is released meanwhile: no time is left to store anything, only to give the claims back. */
+static void give_up_stores(struct cache *c)
+{
+    struct flight *f;
+    while ((f = take_store(c))) {
+        pthread_mutex_unlock(&c->lock);
+        f->identity.length = 0;
+        store_keep(c, f);
+        pthread_mutex_lock(&c->lock);
+    }
+}
+
+uint32_t teams_end(struct cache *c, uint64_t deadline_ns)
+{
+    pthread_mutex_lock(&c->lock);
+    teams_wake_if_over(c);
+    while (is_busy(c) && thread_cond_wait_until(&c->quiet, &c->lock, deadline_ns))
+        ;
+    give_up_stores(c);
+    uint64_t last_ns = clock_now_ns() + 50000000;
+    while (is_busy(c) && thread_cond_wait_until(&c->quiet, &c->lock, last_ns))
+        ;
+    uint32_t stuck = c->alive + (c->has_filler && !c->is_filler_over);
+    pthread_mutex_unlock(&c->lock);
+    let_go(&c->lookers, stuck > 0);
+    let_go(&c->storers, stuck > 0);
+    if (c->has_filler && stuck)
+        pthread_detach(c->filler);
+    else if (c->has_filler)
+        pthread_join(c->filler, NULL);
+    return stuck;
+}
