@@ -160,17 +160,19 @@ static void clear_strangers(struct clearing *g)
 {
     struct cache *c = g->c;
     struct stock_list there;
-    if (!c->source.unit_at || !c->source.count || c->source.count > CACHE_LOOK_MOST || flock(c->dir.used_fd, LOCK_EX | LOCK_NB) < 0)
+    if (!c->source.unit_at || !c->source.count || c->source.count > CACHE_LOOK_MOST)
         return;
-    stock_list_make(&there, c);
-    g->there = &there;
-    if (present_open(&g->mine, c->budget, there.count)) {
-        if (find_mine(g))
-            dir_walk(c->dir.place_fd, clear_stranger, g);
-        present_close(&g->mine, c->budget);
+    if (flock(c->dir.used_fd, LOCK_EX | LOCK_NB) == 0) {
+        stock_list_make(&there, c);
+        g->there = &there;
+        if (present_open(&g->mine, c->budget, there.count)) {
+            if (find_mine(g))
+                dir_walk(c->dir.place_fd, clear_stranger, g);
+            present_close(&g->mine, c->budget);
+        }
+        stock_list_free(&there);
     }
-    stock_list_free(&there);
-    flock(c->dir.used_fd, LOCK_SH);
+    flock(c->dir.used_fd, LOCK_SH); /* a refused change of a flock loses the old one, too; other evictors wait for the folder's */
 }
 
 /* ---- this run ---- */
