@@ -51,6 +51,14 @@ void cache_turn_off(struct cache *c, int sys_errno, const char *doing, bool is_w
                  is_write ? "what is in it is still used" : "everything is read from the source");
 }
 
+bool cache_claim_failed(struct cache *c, int sys_errno)
+{
+    if (sys_errno == EMFILE || sys_errno == ENFILE)
+        return false;
+    cache_turn_off(c, sys_errno, "write to", true);
+    return true;
+}
+
 void cache_finish(struct cache *c, struct io_request *r)
 {
     r->done_ns = clock_now_ns();

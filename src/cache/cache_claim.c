@@ -3,6 +3,9 @@
  *
  * Between opening the .part and locking it, its last holder may have published it (then the descriptor is the finished entry's) or removed
  * it. So after locking the name must still be the descriptor's, else it starts over.
+ *
+ * A claim is an open file until the entry is written. Where writing is slow many would be held; a part of what the process may open is left
+ * to its sockets and to the program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +45,19 @@ static int open_part(const struct cache_dir *d, const char *name)
     return openat(d->place_fd, name, flags, 0600);
 }
 
-int claim_take(const struct cache_dir *d, uint64_t hash, struct claim *c)
+bool claim_may(const struct cache_dir *d)
+{
+    return atomic_load_explicit(&d->claims, memory_order_relaxed) < d->claims_most;
+}
+
+static void give_back(struct cache_dir *d, struct claim *c)
+{
+    close(c->fd);
+    c->fd = -1;
+    atomic_fetch_sub_explicit(&d->claims, 1, memory_order_relaxed);
+}
+
+int claim_take(struct cache_dir *d, uint64_t hash, struct claim *c)
 {
     char name[PART_BYTES];
     part_name(hash, name);
@@ -57,6 +72,7 @@ int claim_take(const struct cache_dir *d, uint64_t hash, struct claim *c)
         }
         if (is_still_named(d, name, fd)) {
             c->fd = fd;
+            atomic_fetch_add_explicit(&d->claims, 1, memory_order_relaxed);
             return 1;
         }
         close(fd);
@@ -64,17 +80,16 @@ int claim_take(const struct cache_dir *d, uint64_t hash, struct claim *c)
     return 0;
 }
 
-void claim_drop(const struct cache_dir *d, uint64_t hash, struct claim *c)
+void claim_drop(struct cache_dir *d, uint64_t hash, struct claim *c)
 {
     char name[PART_BYTES];
     if (c->fd < 0)
         return;
     unlinkat(d->place_fd, part_name(hash, name), 0); /* while it is locked: nobody else's can be meant */
-    close(c->fd);
-    c->fd = -1;
+    give_back(d, c);
 }
 
-int claim_publish(const struct cache_dir *d, uint64_t hash, struct claim *c)
+int claim_publish(struct cache_dir *d, uint64_t hash, struct claim *c)
 {
     char part[PART_BYTES], name[DIR_NAME_BYTES];
     if (renameat(d->place_fd, part_name(hash, part), d->place_fd, dir_entry_name(hash, name)) < 0) {
@@ -82,7 +97,6 @@ int claim_publish(const struct cache_dir *d, uint64_t hash, struct claim *c)
         claim_drop(d, hash, c);
         return why;
     }
-    close(c->fd);
-    c->fd = -1;
+    give_back(d, c);
     return 0;
 }

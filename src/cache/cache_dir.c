@@ -1,13 +1,13 @@
 /* The folder of the disk tier.
  *
  *     DIR/fullbore-cache            says that the folder is ours; flocked (shared) by everyone who uses it
- *     DIR/usage                     bytes in entries, changed under a flock of the file; and whether the last user left in order
+ *     DIR/usage                     bytes in entries and how many use the cache, changed under a flock of the file
  *     DIR/<source>/used             flocked (shared) and touched by everyone who uses that data set
  *     DIR/<source>/source           its name, for people
  *     DIR/<source>/ab/0123...       an entry; .part while it is being fetched
  *
- * Bytes are counted before they are written, so the limit holds whoever is killed when. What a killed process had counted too much is
- * corrected by the next one that finds itself alone: it counts what is there and removes .part files. Evicting holds a flock on DIR itself.
+ * Bytes are counted before they are written, so the limit holds whoever is killed when. Who is killed never counts itself out; so the next
+ * one that finds itself alone where others seem to be counts what is there and removes .part files. Evicting holds a flock on DIR itself.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -32,13 +33,13 @@ enum { KEEPS_FREE_PERCENT = 5 };
 /* ---- how much is in it ---- */
 
 struct usage {
-    uint64_t bytes, is_clean;
+    uint64_t bytes, users;
 };
 
 static struct usage read_usage(const struct cache_dir *d)
 {
-    struct usage u = {0};
-    return pread(d->usage_fd, &u, sizeof(u), 0) == sizeof(u) ? u : (struct usage){0};
+    struct usage u;
+    return pread(d->usage_fd, &u, sizeof(u), 0) == sizeof(u) ? u : (struct usage){.users = 1}; /* not trusted */
 }
 
 static void unlock_usage(struct cache_dir *d)
@@ -178,20 +179,30 @@ static uint64_t count_everything(const struct cache_dir *d)
     return sum;
 }
 
-/* Alone in a cache that somebody was killed in: count anew. Everyone else relies on what is counted. */
+/* Comes in. Alone where somebody was killed: counts anew. Everyone else relies on what is counted. */
 static int take_stock(struct cache_dir *d, const char *path, struct fb_error *e)
 {
-    if (flock(d->marker_fd, LOCK_EX | LOCK_NB) == 0) {
-        struct usage u = read_usage(d);
-        if (!u.is_clean)
-            u.bytes = count_everything(d);
-        u.is_clean = 0; /* writing it now also makes sure that its block is there: counting down works on a full disk */
-        errno = lock_usage(d);
-        if (errno || (errno = write_usage(d, u)))
-            return failed(e, path, "write into the cache folder");
-    }
+    errno = lock_usage(d); /* one comes in at a time: between two kinds of a flock there is a moment without any */
+    if (errno)
+        return failed(e, path, "write into the cache folder");
+    bool is_alone = flock(d->marker_fd, LOCK_EX | LOCK_NB) == 0;
+    struct usage u = read_usage(d);
+    if (is_alone && u.users > 0)
+        u = (struct usage){.bytes = count_everything(d)};
+    u.users++;
     flock(d->marker_fd, LOCK_SH);
-    return 0;
+    errno = write_usage(d, u); /* also makes sure that its block is there: counting down works on a full disk */
+    return errno ? failed(e, path, "write into the cache folder") : 0;
+}
+
+/* Goes out in order, unless the count must not be trusted. */
+static void leave_stock(struct cache_dir *d)
+{
+    if (atomic_load(&d->must_recount) || lock_usage(d))
+        return;
+    struct usage u = read_usage(d);
+    u.users -= u.users > 0;
+    write_usage(d, u);
 }
 
 static void write_name(const struct cache_dir *d)
@@ -242,10 +253,18 @@ static int open_place(struct cache_dir *d, const char *path, struct fb_error *e)
     return 0;
 }
 
+/* An eighth of what the process may open. */
+static uint32_t claims_most(void)
+{
+    struct rlimit l;
+    bool is_few = getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < 8 * CACHE_CLAIMS_MOST;
+    return is_few ? (uint32_t)(l.rlim_cur / 8) : CACHE_CLAIMS_MOST;
+}
+
 int dir_open(struct cache_dir *d, const char *path, const char *name, uint64_t limit, struct fb_error *e)
 {
     *d = (struct cache_dir){.fd = -1, .marker_fd = -1, .usage_fd = -1, .place_fd = -1, .used_fd = -1,
-                            .limit = limit ? limit : CACHE_NO_LIMIT, .name = strdup(name)};
+                            .limit = limit ? limit : CACHE_NO_LIMIT, .name = strdup(name), .claims_most = claims_most()};
     pthread_mutex_init(&d->usage_lock, NULL);
     if (!d->name)
         return error_set(e, FB_E_NOMEM, "cache", "no memory");
@@ -264,11 +283,8 @@ int dir_open(struct cache_dir *d, const char *path, const char *name, uint64_t l
 
 void dir_close(struct cache_dir *d)
 {
-    if (d->used_fd >= 0 && flock(d->marker_fd, LOCK_EX | LOCK_NB) == 0 && lock_usage(d) == 0) { /* the last one out */
-        struct usage u = read_usage(d);
-        u.is_clean = !atomic_load(&d->must_recount);
-        write_usage(d, u);
-    }
+    if (d->used_fd >= 0)
+        leave_stock(d);
     int fds[] = {d->used_fd, d->place_fd, d->usage_fd, d->marker_fd, d->fd};
     for (int i = 0; i < 5; i++)
         if (fds[i] >= 0)

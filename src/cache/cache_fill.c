@@ -48,8 +48,8 @@ static enum fill_answer claim_and_fetch(struct cache *c, struct flight *f)
 {
     int rc = claim_take(&c->dir, f->hash, &f->claim);
     if (rc < 0)
-        cache_turn_off(c, -rc, "write to", true);
-    if (rc <= 0)
+        return cache_claim_failed(c, -rc) ? FILL_NEXT : FILL_WAIT;
+    if (rc == 0)
         return FILL_NEXT; /* somebody else is at it */
     if (is_there(c, f)) { /* published just before */
         give_up(c, f);
@@ -92,7 +92,7 @@ static enum fill_answer fill_one(struct cache *c, struct walk *w, uint64_t index
 static bool is_busy(const struct cache *c)
 {
     bool has_memory = c->store_bytes < c->store_limit / 2;
-    return !has_memory || c->demand_in_flight + c->fill_in_flight >= CACHE_FILL_DEPTH;
+    return !has_memory || !claim_may(&c->dir) || c->demand_in_flight + c->fill_in_flight >= CACHE_FILL_DEPTH;
 }
 
 /* Steps from the reader to the walk; negative: behind it, or in a run that is over. */

@@ -114,7 +114,7 @@ static bool is_backed_up(struct cache *c)
     pthread_mutex_lock(&c->lock);
     bool is_late = c->store_bytes > c->store_limit / 2;
     pthread_mutex_unlock(&c->lock);
-    return is_late;
+    return is_late || !claim_may(&c->dir);
 }
 
 static bool may_keep_on_disk(struct cache *c, const struct cache_unit *u, const struct cache_identity *id)
@@ -148,7 +148,7 @@ static enum wait_answer claim_or_wait(struct cache *c, struct io_request *r, con
     for (int i = 0; i < OTHERS_TRIES; i++) {
         int rc = claim_in_turn(c, hash, claim);
         if (rc < 0)
-            cache_turn_off(c, -rc, "write to", true);
+            cache_claim_failed(c, -rc);
         if (rc != 0)
             return rc > 0 && answer_from_disk(c, r, u, hash, id, true) ? WAIT_ANSWERED : WAIT_OVER; /* published just before? */
         if (flight_join(c, hash, r))

@@ -19,7 +19,8 @@ enum {
     CACHE_THREADS_MOST = 32,
     CACHE_STORERS_MOST = 4,
     CACHE_STORERS_NICE = 10,         /* what is kept is for later: whoever works for the batch at hand goes first */
-    CACHE_CLAIMERS_MOST = 2,         /* and make files: that takes CPU time and the folder's lock, so more would only keep others from running */
+    CACHE_CLAIMS_MOST = 512,
+    CACHE_CLAIMERS_MOST = 2,         /* make files at once: that takes CPU time and the folder's lock, so more would only keep others from running */
     CACHE_FILL_DEPTH = 32,           /* fetches ahead in flight, less what the reader has */
     CACHE_CHUNK = 64 << 10,          /* bytes under one checksum: a part of a unit is verified without the rest */
     CACHE_UNIT_MOST = 64 << 20,      /* larger units are not kept */
@@ -70,6 +71,8 @@ struct cache_dir {
     uint64_t limit;
     pthread_mutex_t usage_lock;          /* threads of one process share a flock, so they need this as well */
     _Atomic bool must_recount;           /* damage was met: what is counted may be wrong */
+    _Atomic uint32_t claims;             /* held now: a descriptor each. Relaxed: nothing else hangs on it */
+    uint32_t claims_most;
     char *name;                          /* of the data set */
 };
 
@@ -153,6 +156,8 @@ int cache_identify(struct cache *c, const struct cache_unit *u, bool may_block, 
 bool cache_same_identity(const struct cache_identity *a, const struct cache_identity *b);
 /* The disk tier failed: said once. is_write: what is there may still be read. */
 void cache_turn_off(struct cache *c, int sys_errno, const char *doing, bool is_write);
+/* No claim could be had. True: the disk tier is off; false: too many files are open, which passes. */
+bool cache_claim_failed(struct cache *c, int sys_errno);
 /* Ends a request: the result is in r. */
 void cache_finish(struct cache *c, struct io_request *r);
 /* Fills r from a unit's bytes: 0 or IO_GREW. */
@@ -216,11 +221,13 @@ enum entry_state entry_read(const struct cache_dir *d, struct io_request *r, con
 int entry_write(const struct cache_dir *d, int fd, const struct cache_unit *u, const struct blob *b);
 
 /* ---- cache_claim.c ---- */
-/* 1: it is ours. 0: someone else's. Negative: -errno. */
-int claim_take(const struct cache_dir *d, uint64_t hash, struct claim *c);
-void claim_drop(const struct cache_dir *d, uint64_t hash, struct claim *c);
+/* Is there a descriptor to spare for one more? */
+bool claim_may(const struct cache_dir *d);
+/* 1: it is ours. 0: someone else's. Negative: -errno; -EMFILE or -ENFILE: not now. */
+int claim_take(struct cache_dir *d, uint64_t hash, struct claim *c);
+void claim_drop(struct cache_dir *d, uint64_t hash, struct claim *c);
 /* 0 or an errno; the claim is gone in any case. */
-int claim_publish(const struct cache_dir *d, uint64_t hash, struct claim *c);
+int claim_publish(struct cache_dir *d, uint64_t hash, struct claim *c);
 
 /* ---- cache_dir.c ---- */
 enum { DIR_NAME_BYTES = 32 };

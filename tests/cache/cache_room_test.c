@@ -252,6 +252,35 @@ static void samples_that_are_not_this_runs_go_before_its_own(void **state)
     source_remove(&s);
 }
 
+/* Two runs on parts of one data set: who tries to make room in vain still counts as a user. */
+static void runs_on_parts_of_one_data_set_leave_each_other_alone(void **state)
+{
+    (void)state;
+    struct source a, b;
+    source_make(&a, 40, FILE_BYTES);
+    b = a;
+    a.count = 25;
+    b.count = 15;
+    for (uint64_t i = 0; i < b.count; i++)
+        memcpy(b.name[i], a.name[a.count + i], sizeof(b.name[i]));
+    struct choice shared = {.is_unknown = true, .disk_limit = 20 * ENTRY + 100};
+    source_open(&a, &shared);
+    source_open(&b, &shared);
+    read_all(&a);
+    WAIT_FOR(figures(&a).stored == 20);
+    read_all(&a); /* five more do not fit, and what is there may be b's */
+    read_all(&b);
+    read_all(&b);
+    assert_int_equal(figures(&b).evicted, 0);
+    source_close(&b);
+    uint64_t hits = figures(&a).disk_hits;
+    read_all(&a);
+    assert_int_equal(figures(&a).disk_hits - hits, 20);
+    source_close(&a);
+    a.count = 40;
+    source_remove(&a);
+}
+
 /* ---- a small disk ---- */
 
 /* A tmpfs of its own; false: not allowed here. */
@@ -356,6 +385,35 @@ static void a_write_that_fails_leaves_no_entry_and_one_warning(void **state)
     source_remove(&s);
 }
 
+/* Each fetch that will be kept holds a file open. Where few may be open, few are kept; the others are read all the same. */
+static int open_few_files(void *arg)
+{
+    struct source *s = arg;
+    enum { FLIGHT = 100 };
+    struct call c[FLIGHT];
+    struct rlimit l = {64, 64};
+    setrlimit(RLIMIT_NOFILE, &l);
+    source_open(s, &(struct choice){.inner = "fault:hang", .is_unknown = true, .depth = FLIGHT});
+    for (int i = 0; i < FLIGHT; i++) {
+        call_init(&c[i], &s->folder, s->name[i], FILE_BYTES);
+        s->io->ops->submit(s->io, &c[i].r, false);
+    }
+    WAIT_FOR(figures(s).misses == FLIGHT);
+    struct cache_figures f = figures(s);
+    uint64_t parts = take_stock(s->dir).parts;
+    s->io->ops->close(s->io, 2000000000);
+    return (s->warnings != 0) | f.is_off << 1 | (parts == 0) << 2 | (parts > 16) << 3;
+}
+
+static void few_files_may_be_open_and_the_cache_stays_on(void **state)
+{
+    (void)state;
+    struct source s;
+    source_make(&s, 100, FILE_BYTES);
+    assert_int_equal(in_child(open_few_files, &s), 0);
+    source_remove(&s);
+}
+
 static void a_unit_larger_than_the_limit_is_passed_through(void **state)
 {
     (void)state;
@@ -396,9 +454,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(other_data_sets_go_by_last_use),
         cmocka_unit_test(what_a_running_job_uses_is_left_alone),
         cmocka_unit_test(samples_that_are_not_this_runs_go_before_its_own),
+        cmocka_unit_test(runs_on_parts_of_one_data_set_leave_each_other_alone),
         cmocka_unit_test(five_percent_of_the_disk_stay_free),
         cmocka_unit_test(a_full_disk_ends_the_cache_not_the_run),
         cmocka_unit_test(a_write_that_fails_leaves_no_entry_and_one_warning),
+        cmocka_unit_test(few_files_may_be_open_and_the_cache_stays_on),
         cmocka_unit_test(a_unit_larger_than_the_limit_is_passed_through),
         cmocka_unit_test(without_memory_nothing_is_kept_and_everything_is_read),
     };
