@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -50,6 +51,12 @@ bool thread_join_or_leave(pthread_t t, uint64_t timeout_ns)
         nap_ns = nap_ns < 1000000 ? 2 * nap_ns : nap_ns;
     }
     return true;
+}
+
+void thread_be_nice(int by)
+{
+    int now = getpriority(PRIO_PROCESS, 0); /* Linux: both are of the calling thread alone */
+    setpriority(PRIO_PROCESS, 0, now + by);
 }
 
 void thread_cond_init(pthread_cond_t *c)

@@ -14,6 +14,9 @@ int thread_start(pthread_t *t, const char *name, void *(*body)(void *), void *ar
 /* Joins within `timeout_ns`; otherwise detaches the thread and returns false: it is stuck in something that cannot be cancelled. */
 bool thread_join_or_leave(pthread_t t, uint64_t timeout_ns);
 
+/* Lets others go first; `by` as for nice(1). Without the right to, nothing happens. */
+void thread_be_nice(int by);
+
 /* Condition variables on the monotonic clock. */
 void thread_cond_init(pthread_cond_t *c);
 /* False: the time was over. */

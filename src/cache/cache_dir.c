@@ -350,6 +350,18 @@ uint64_t dir_used(struct cache_dir *d)
     return read_usage(d).bytes;
 }
 
+bool dir_is_shared(const struct cache_dir *d)
+{
+    return read_usage(d).users > 1;
+}
+
+bool dir_has_entry(const struct cache_dir *d, uint64_t hash)
+{
+    char name[DIR_NAME_BYTES];
+    struct stat st;
+    return fstatat(d->place_fd, dir_entry_name(hash, name), &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 uint64_t dir_remove(struct cache_dir *d, int place_fd, const char *name)
 {
     struct stat st;

@@ -1,7 +1,7 @@
 /* Filling the disk ahead of the reader: one thread that walks the order from where the reader is, to one whole epoch further, and fetches
  * what is missing, soonest first. It takes only what the reader leaves of the source: the more reads the reader itself has in flight, the
- * fewer are added; and none while all processors work for the reader. When the disk is full and
- * everything in it is needed sooner than the next missing unit, it waits until the reader has moved on.
+ * fewer are added; and none while all processors work for the reader. When the disk is full and everything in it is needed sooner than the
+ * next missing unit, it waits until the reader has moved on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,9 +36,7 @@ static void give_up(struct cache *c, struct flight *f)
 
 static bool is_there(struct cache *c, const struct flight *f)
 {
-    char name[DIR_NAME_BYTES];
-    struct stat st;
-    if (fstatat(c->dir.place_fd, dir_entry_name(f->hash, name), &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (!dir_has_entry(&c->dir, f->hash))
         return false;
     present_put(&c->present, f->unit.index);
     return true;
@@ -78,7 +76,7 @@ static enum fill_answer fill_one(struct cache *c, struct walk *w, uint64_t index
     if (!c->source.unit_at(c->source.ctx, index, &f.unit))
         return FILL_NEXT;
     f.hash = cache_hash(c, &f.unit);
-    if (is_there(c, &f))
+    if (flight_is_listed(c, f.hash) || is_there(c, &f))
         return FILL_NEXT;
     if (cache_identify(c, &f.unit, true, &f.identity) != 0 || f.identity.is_young ||
         !entry_fits(&c->dir, &f.unit, &f.identity, f.unit.size))
@@ -180,6 +178,7 @@ static void *fill_main(void *arg)
 {
     struct cache *c = arg;
     struct walk w = {.touched_ns = clock_now_ns()};
+    thread_be_nice(CACHE_NICE);
     present_find(c);
     while (wait_for_turn(c, &w)) {
         if (c->source.is_busy && c->source.is_busy(c->source.ctx)) {

@@ -26,12 +26,20 @@ static void list(struct cache *c, struct flight *f)
     f->is_listed = true;
 }
 
-static struct io_request *unlist(struct cache *c, struct flight *f)
+static void take_off(struct cache *c, struct flight *f)
 {
+    struct flight **p = &c->flights[f->hash % CACHE_FLIGHT_SLOTS];
+    while (f->is_listed && *p != f) /* of one hash there may be two: one that waits to be kept, and a newer version */
+        p = &(*p)->next;
     if (f->is_listed)
-        *place_of(c, f->hash) = f->next;
+        *p = f->next;
     f->is_listed = false;
     f->next = NULL;
+}
+
+static struct io_request *unlist(struct cache *c, struct flight *f)
+{
+    take_off(c, f);
     struct io_request *waiting = f->waiting;
     f->waiting = NULL;
     return waiting;
@@ -40,7 +48,7 @@ static struct io_request *unlist(struct cache *c, struct flight *f)
 static bool join_locked(struct cache *c, uint64_t hash, struct io_request *r)
 {
     struct flight *f = *place_of(c, hash);
-    if (!f)
+    if (!f || f->is_landed)
         return false;
     r->next = f->waiting;
     f->waiting = r;
@@ -56,9 +64,31 @@ bool flight_join(struct cache *c, uint64_t hash, struct io_request *r)
     return joined;
 }
 
+bool flight_is_listed(struct cache *c, uint64_t hash)
+{
+    pthread_mutex_lock(&c->lock);
+    bool is_listed = *place_of(c, hash) != NULL;
+    pthread_mutex_unlock(&c->lock);
+    return is_listed;
+}
+
+struct blob *flight_landed(struct cache *c, uint64_t hash, const struct cache_identity *id)
+{
+    pthread_mutex_lock(&c->lock);
+    struct flight *f = *place_of(c, hash);
+    struct blob *b = f && f->is_landed && cache_same_identity(&f->identity, id) ? f->blob : NULL;
+    if (b)
+        atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed); /* the flight has one meanwhile */
+    pthread_mutex_unlock(&c->lock);
+    return b;
+}
+
 void flight_free(struct flight *f)
 {
     struct cache *c = f->cache;
+    pthread_mutex_lock(&c->lock);
+    take_off(c, f);
+    pthread_mutex_unlock(&c->lock);
     blob_drop(f->blob);
     pthread_mutex_lock(&c->lock);
     c->store_bytes -= f->held;
@@ -75,7 +105,7 @@ void flight_free(struct flight *f)
 static struct blob *blob_to_store(struct cache *c, struct flight *f, uint64_t bytes)
 {
     pthread_mutex_lock(&c->lock);
-    bool has_place = f->claim.fd >= 0 || ram_has_room(&c->ram, bytes);
+    bool has_place = f->claim.fd >= 0 || f->claims_late || ram_has_room(&c->ram, bytes);
     bool fits = has_place && !c->is_closing && (c->store_bytes == 0 || c->store_bytes + bytes <= c->store_limit);
     if (fits) {
         c->store_bytes += bytes;
@@ -136,14 +166,16 @@ static void hand_to_store(struct cache *c, struct flight *f)
     pthread_mutex_lock(&c->lock);
     bool has_storer = team_call(c, &c->storers);
     if (has_storer) {
-        *(c->stores ? &c->stores_last->next : &c->stores) = f;
+        *(c->stores ? &c->stores_last->next_store : &c->stores) = f;
         c->stores_last = f;
+        f->is_landed = f->blob && f->identity.length;
+        if (f->is_landed)
+            list(c, f);
     }
     pthread_mutex_unlock(&c->lock);
     if (has_storer)
         return;
-    f->identity.length = 0; /* no thread can be had: nothing is kept */
-    store_keep(c, f);
+    store_drop(c, f); /* no thread can be had */
 }
 
 static void flight_done(struct io_request *r)
@@ -280,22 +312,24 @@ bool flight_wants_all(const struct io_request *r, const struct cache_unit *u)
 }
 
 void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
-                        struct claim claim, uint64_t reserved)
+                        const struct keeping *k)
 {
     struct flight *f = flight_new(c, u, hash, id);
     bool is_direct = flight_wants_all(r, u);
     if (f && !is_direct)
         f->blob = blob_new(c->budget, u->size);
     if (!f || (!is_direct && !f->blob)) {
+        struct claim claim = k->claim;
         claim_drop(&c->dir, hash, &claim);
-        if (reserved)
-            dir_release(&c->dir, reserved);
+        if (k->reserved)
+            dir_release(&c->dir, k->reserved);
         free(f);
         flight_pass(c, r);
         return;
     }
-    f->claim = claim;
-    f->reserved = reserved;
+    f->claim = k->claim;
+    f->claims_late = k->claims_late;
+    f->reserved = k->reserved;
     if (is_direct)
         aim_at_request(f, r);
     else
@@ -316,8 +350,8 @@ void flight_for_request(struct cache *c, struct io_request *r, const struct cach
     pthread_mutex_unlock(&c->lock);
     if (joined) {
         claim_drop(&c->dir, hash, &f->claim);
-        if (reserved)
-            dir_release(&c->dir, reserved);
+        if (f->reserved)
+            dir_release(&c->dir, f->reserved);
         flight_free(f);
         return;
     }

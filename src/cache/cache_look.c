@@ -43,6 +43,18 @@ static bool answer_from_ram(struct cache *c, struct io_request *r, const struct 
     return is_same;
 }
 
+static bool answer_from_landed(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash,
+                               const struct cache_identity *id)
+{
+    struct blob *b = flight_landed(c, hash, id);
+    if (!b)
+        return false;
+    r->status = cache_answer(r, u, b->data, b->bytes, b->object_size, b->mtime_ns);
+    cache_count(&c->joined, 1);
+    blob_drop(b);
+    return true;
+}
+
 /* All of a unit came from disk: into RAM with it, if there is room. */
 static void raise_to_ram(struct cache *c, const struct io_request *r, const struct cache_unit *u, uint64_t hash,
                          const struct cache_identity *id)
@@ -103,7 +115,7 @@ static bool answer_from_disk(struct cache *c, struct io_request *r, const struct
 static bool answer(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
                    bool may_block)
 {
-    return answer_from_ram(c, r, u, hash, id) || answer_from_disk(c, r, u, hash, id, may_block);
+    return answer_from_ram(c, r, u, hash, id) || answer_from_landed(c, r, u, hash, id) || answer_from_disk(c, r, u, hash, id, may_block);
 }
 
 /* ---- misses ---- */
@@ -132,7 +144,7 @@ static int claim_in_turn(struct cache *c, uint64_t hash, struct claim *claim)
         pthread_cond_wait(&c->claim_over, &c->lock);
     c->claiming++;
     pthread_mutex_unlock(&c->lock);
-    int rc = claim_take(&c->dir, hash, claim);
+    int rc = claim_may(&c->dir) ? claim_take(&c->dir, hash, claim) : -EMFILE;
     pthread_mutex_lock(&c->lock);
     c->claiming--;
     pthread_cond_signal(&c->claim_over);
@@ -167,19 +179,20 @@ static enum wait_answer claim_or_wait(struct cache *c, struct io_request *r, con
 
 /* A part of an open file whose unit can be kept nowhere: then the part alone is read. Rows of a file would otherwise cost a block each. */
 static bool is_in_vain(struct cache *c, const struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
-                       struct claim *claim, uint64_t *reserved)
+                       struct keeping *k)
 {
     if (!r->object || flight_wants_all(r, u))
         return false;
-    if (claim->fd >= 0) {
+    if (k->claim.fd >= 0 || k->claims_late) {
         uint64_t bytes = entry_file_bytes(&c->dir, u, id, u->size);
         int why = evict_and_reserve_again(c, bytes, u->index);
-        *reserved = why ? 0 : bytes;
+        k->reserved = why ? 0 : bytes;
         if (why == 0)
             return false;
         if (why != ENOSPC)
             cache_turn_off(c, why, "write to", true);
-        claim_drop(&c->dir, hash, claim);
+        claim_drop(&c->dir, hash, &k->claim);
+        k->claims_late = false;
     }
     pthread_mutex_lock(&c->lock);
     bool has_room = !id->is_young && ram_has_room(&c->ram, u->size);
@@ -191,8 +204,7 @@ void cache_look_up(struct cache *c, struct io_request *r)
 {
     struct cache_unit u;
     struct cache_identity id;
-    struct claim claim = {-1};
-    uint64_t reserved = 0;
+    struct keeping k = {.claim = {-1}};
     if (!unit_of(c, r, &u)) {
         flight_pass(c, r);
         return;
@@ -205,22 +217,25 @@ void cache_look_up(struct cache *c, struct io_request *r)
         return;
     }
     enum wait_answer a = answer(c, r, &u, hash, &id, true) ? WAIT_ANSWERED : WAIT_OVER;
-    if (a == WAIT_OVER && may_keep_on_disk(c, &u, &id))
-        a = claim_or_wait(c, r, &u, hash, &id, &claim);
+    if (a == WAIT_OVER && may_keep_on_disk(c, &u, &id)) {
+        k.claims_late = !dir_is_shared(&c->dir); /* making a file now would keep the batch at hand waiting */
+        if (!k.claims_late)
+            a = claim_or_wait(c, r, &u, hash, &id, &k.claim);
+    }
     if (a == WAIT_JOINED)
         return;
     if (a == WAIT_ANSWERED) {
-        claim_drop(&c->dir, hash, &claim);
+        claim_drop(&c->dir, hash, &k.claim);
         cache_finish(c, r);
         return;
     }
-    if (is_in_vain(c, r, &u, hash, &id, &claim, &reserved)) {
+    if (is_in_vain(c, r, &u, hash, &id, &k)) {
         flight_pass(c, r);
         return;
     }
     if (id.is_young)
         id.length = 0;
-    flight_for_request(c, r, &u, hash, &id, claim, reserved);
+    flight_for_request(c, r, &u, hash, &id, &k);
 }
 
 int cache_look_now(struct cache *c, struct io_request *r)

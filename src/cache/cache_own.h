@@ -18,7 +18,7 @@
 enum {
     CACHE_THREADS_MOST = 32,
     CACHE_STORERS_MOST = 4,
-    CACHE_STORERS_NICE = 10,         /* what is kept is for later: whoever works for the batch at hand goes first */
+    CACHE_NICE = 10,                 /* what is kept is for later: whoever works for the batch at hand goes first */
     CACHE_CLAIMS_MOST = 512,
     CACHE_CLAIMERS_MOST = 2,         /* make files at once: that takes CPU time and the folder's lock, so more would only keep others from running */
     CACHE_FILL_DEPTH = 32,           /* fetches ahead in flight, less what the reader has */
@@ -55,15 +55,17 @@ struct flight {
     uint64_t hash;
     struct cache_identity identity; /* before the read; length 0: will not be kept */
     struct claim claim;
+    bool claims_late;           /* when it is stored, since nobody else is there who could fetch it, too */
     struct io_request *direct;  /* read straight into this request's buffer; NULL: into blob */
     struct io_request *waiting; /* by next: answered when it is over */
     struct blob *blob;          /* NULL: nothing to store */
     bool is_fill, is_listed;
+    bool is_landed;             /* the bytes are in blob and wait to be kept: who asks meanwhile gets them from there */
     uint64_t need_epoch, need_position; /* fill: when it is needed */
     uint64_t reserved;          /* bytes counted for its entry */
     uint64_t held;              /* bytes counted in store_bytes */
     struct fb_error error;
-    struct flight *next;
+    struct flight *next, *next_store; /* in the table; in the list of what is to be kept */
 };
 
 struct cache_dir {
@@ -181,9 +183,15 @@ void cache_look_up(struct cache *c, struct io_request *r);
 int cache_look_now(struct cache *c, struct io_request *r);
 
 /* ---- cache_flight.c ---- */
+/* What is to become of the bytes. */
+struct keeping {
+    struct claim claim;
+    bool claims_late;
+    uint64_t reserved;
+};
 /* Fetches what a request wants; the request may join a fetch under way. Takes the claim and the bytes that were reserved. */
 void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
-                        struct claim claim, uint64_t reserved);
+                        const struct keeping *k);
 bool flight_wants_all(const struct io_request *r, const struct cache_unit *u);
 /* Fetches a unit ahead of the reader: unit, hash, identity, claim, reserved and need_... of `wanted`. False: not now (under way already, or
  * no memory); claim and room are then still the caller's. */
@@ -192,6 +200,9 @@ bool flight_ahead(struct cache *c, const struct flight *wanted);
 void flight_pass(struct cache *c, struct io_request *r);
 /* Joins r to a fetch of the same unit. */
 bool flight_join(struct cache *c, uint64_t hash, struct io_request *r);
+bool flight_is_listed(struct cache *c, uint64_t hash);
+/* The bytes of a unit that wait to be kept, with a reference; NULL: there are none, or of another version. */
+struct blob *flight_landed(struct cache *c, uint64_t hash, const struct cache_identity *id);
 void flight_free(struct flight *f);
 
 /* ---- cache_store.c ---- */
@@ -199,6 +210,8 @@ struct blob *blob_new(struct budget *b, uint64_t bytes);
 void blob_drop(struct blob *b);
 /* A flight's bytes are there: keep them where there is room. Takes the flight. */
 void store_keep(struct cache *c, struct flight *f);
+/* Keeps nothing; gives back the claim and the room. Takes the flight. */
+void store_drop(struct cache *c, struct flight *f);
 
 /* ---- cache_ram.c ---- */
 bool ram_open(struct ram *r, uint64_t limit);
@@ -239,6 +252,9 @@ bool dir_parse_name(int folder, const char *name, uint64_t *hash, bool *is_part)
 int dir_reserve(struct cache_dir *d, uint64_t bytes);
 void dir_release(struct cache_dir *d, uint64_t bytes);
 uint64_t dir_used(struct cache_dir *d);
+/* Do others use the folder, too? Somebody may come at any time. */
+bool dir_is_shared(const struct cache_dir *d);
+bool dir_has_entry(const struct cache_dir *d, uint64_t hash);
 /* Calls `each` for every entry and .part of a place; stops when it says false. */
 void dir_walk(int place_fd, bool (*each)(void *ctx, int place_fd, const char *name, uint64_t hash, bool is_part), void *ctx);
 /* Removes an entry and gives back its bytes; how many there were. */

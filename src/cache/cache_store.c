@@ -60,8 +60,22 @@ static int write_entry(struct cache *c, struct flight *f)
     return 0;
 }
 
+/* Somebody who came meanwhile may have the claim, or have published the entry. */
+static void claim_now(struct cache *c, struct flight *f)
+{
+    if (!claim_may(&c->dir))
+        return;
+    int rc = claim_take(&c->dir, f->hash, &f->claim);
+    if (rc < 0)
+        cache_claim_failed(c, -rc);
+    else if (rc > 0 && dir_is_shared(&c->dir) && dir_has_entry(&c->dir, f->hash))
+        claim_drop(&c->dir, f->hash, &f->claim);
+}
+
 static void keep_on_disk(struct cache *c, struct flight *f)
 {
+    if (f->claims_late && cache_has_disk(c))
+        claim_now(c, f);
     if (f->claim.fd < 0)
         return;
     if (!cache_has_disk(c) || atomic_load_explicit(&c->is_write_off, memory_order_relaxed))
@@ -84,6 +98,14 @@ static bool is_unchanged(struct cache *c, struct flight *f)
     return same;
 }
 
+void store_drop(struct cache *c, struct flight *f)
+{
+    claim_drop(&c->dir, f->hash, &f->claim);
+    if (f->reserved)
+        dir_release(&c->dir, f->reserved);
+    flight_free(f);
+}
+
 void store_keep(struct cache *c, struct flight *f)
 {
     if (f->blob && f->identity.length && is_unchanged(c, f)) {
@@ -93,8 +115,5 @@ void store_keep(struct cache *c, struct flight *f)
         pthread_mutex_unlock(&c->lock);
         keep_on_disk(c, f);
     }
-    claim_drop(&c->dir, f->hash, &f->claim);
-    if (f->reserved)
-        dir_release(&c->dir, f->reserved);
-    flight_free(f);
+    store_drop(c, f);
 }

@@ -6,7 +6,6 @@
  * few storers, who come last.
  */
 #include <stdio.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -53,9 +52,7 @@ static struct flight *take_store(struct cache *c)
 {
     struct flight *f = c->stores;
     if (f)
-        c->stores = f->next;
-    if (f)
-        f->next = NULL;
+        c->stores = f->next_store;
     return f;
 }
 
@@ -103,7 +100,7 @@ static void *looker_main(void *arg)
 static void *storer_main(void *arg)
 {
     struct cache *c = arg;
-    setpriority(PRIO_PROCESS, 0, CACHE_STORERS_NICE); /* Linux: of this thread alone. Without effect it is only slower */
+    thread_be_nice(CACHE_NICE);
     return work(c, &c->storers);
 }
 
@@ -147,8 +144,7 @@ static void give_up_stores(struct cache *c)
     struct flight *f;
     while ((f = take_store(c))) {
         pthread_mutex_unlock(&c->lock);
-        f->identity.length = 0;
-        store_keep(c, f);
+        store_drop(c, f);
         pthread_mutex_lock(&c->lock);
     }
 }

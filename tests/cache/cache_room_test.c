@@ -385,14 +385,16 @@ static void a_write_that_fails_leaves_no_entry_and_one_warning(void **state)
     source_remove(&s);
 }
 
-/* Each fetch that will be kept holds a file open. Where few may be open, few are kept; the others are read all the same. */
+/* Beside others, each fetch that will be kept holds a file open. Where few may be open, few are kept; the others are read all the same. */
 static int open_few_files(void *arg)
 {
     struct source *s = arg;
     enum { FLIGHT = 100 };
     struct call c[FLIGHT];
     struct rlimit l = {64, 64};
+    struct source other = *s;
     setrlimit(RLIMIT_NOFILE, &l);
+    source_open(&other, &(struct choice){.is_unknown = true});
     source_open(s, &(struct choice){.inner = "fault:hang", .is_unknown = true, .depth = FLIGHT});
     for (int i = 0; i < FLIGHT; i++) {
         call_init(&c[i], &s->folder, s->name[i], FILE_BYTES);

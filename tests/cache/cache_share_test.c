@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -125,9 +126,9 @@ static void a_claim_dies_with_its_holder_and_never_holds_up_a_reader(void **stat
     (void)state;
     struct source s;
     source_make(&s, 1, FILE_BYTES);
+    source_open(&s, &(struct choice){.is_unknown = true}); /* first: who is alone claims when it stores */
     pid_t pid = start(hold_claim_for_ever, &s);
     WAIT_FOR(take_stock(s.dir).parts == 1);
-    source_open(&s, &(struct choice){.is_unknown = true});
     read_file(&s, 0); /* waits a little, then reads by itself */
     assert_int_equal(figures(&s).misses, 1);
     assert_int_equal(figures(&s).stored, 0);
@@ -238,6 +239,36 @@ static void requests_for_one_unit_share_one_fetch(void **state)
     assert_int_equal(figures(&s).misses, 1);
     assert_int_equal(figures(&s).joined + figures(&s).disk_hits, 19); /* who came at the wrong moment finds it on disk */
     source_close(&s);
+    source_remove(&s);
+}
+
+/* A slow disk: the flock on usage stands for it. */
+static void what_waits_to_be_kept_is_not_fetched_again(void **state)
+{
+    (void)state;
+    struct source s;
+    char usage[128];
+    source_make(&s, 2, FILE_BYTES);
+    source_open(&s, &(struct choice){.is_unknown = true});
+    snprintf(usage, sizeof(usage), "%s/usage", s.dir);
+    int fd = open(usage, O_RDWR);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    for (int i = 0; i < 5; i++)
+        read_all(&s);
+    assert_int_equal(figures(&s).misses, 2);
+    assert_int_equal(figures(&s).joined, 8);
+    assert_int_equal(figures(&s).stored, 0);
+    rewrite(&s, 0, "other", 1000000500); /* but of another version it is */
+    struct call c;
+    call_init(&c, &s.folder, s.name[0], FILE_BYTES);
+    assert_int_equal(call_run(s.io, &c), 0);
+    call_assert_bytes(&c, "other", 0, FILE_BYTES);
+    call_free(&c);
+    assert_int_equal(figures(&s).misses, 3);
+    close(fd);
+    WAIT_FOR(figures(&s).stored >= 1);
+    source_close(&s);
+    assert_int_equal(take_stock(s.dir).parts, 0);
     source_remove(&s);
 }
 
@@ -364,6 +395,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_killed_process_leaves_a_cache_that_is_right),
         cmocka_unit_test(a_reader_goes_on_while_another_one_is_killed_again_and_again),
         cmocka_unit_test(requests_for_one_unit_share_one_fetch),
+        cmocka_unit_test(what_waits_to_be_kept_is_not_fetched_again),
         cmocka_unit_test(those_who_wait_for_a_fetch_that_fails_are_told_themselves),
         cmocka_unit_test(closing_ends_what_is_under_way),
         cmocka_unit_test(a_forked_child_is_refused),
