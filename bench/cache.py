@@ -4,7 +4,8 @@
 
 Slow storage is the `slow` back-end (src/io/README.md) over local files: a rotating disk, NFS, a FUSE mount of a bucket. For each, the
 attainable rate is measured first (no cache, no accelerator); the emulated accelerator then takes 0.8 of it. Epoch 0 starts with an empty
-cache folder, epoch 1 is a new process on the folder that epoch 0 left. Sides take turns within a round; figures are medians.
+cache folder, epoch 1 is a new process on the folder that epoch 0 left; over a network it still asks for each file's size and time. Sides
+take turns within a round; figures are medians.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BATCH = 32
 SLOW = {
     "rotating disk": "slow:latency_us=8000,iops=120,bandwidth=150MB",
-    "NFS": "slow:latency_us=700,jitter_us=800,bandwidth=40MB",
-    "FUSE mount": "slow:latency_us=30000,jitter_us=20000,iops=400",
+    "NFS": "slow:latency_us=700,jitter_us=800,bandwidth=40MB,ask_us=700",
+    "FUSE mount": "slow:latency_us=30000,jitter_us=20000,iops=400,ask_us=30000",
 }
 
 

@@ -24,6 +24,10 @@ uint64_t cache_hash(const struct cache *c, const struct cache_unit *u)
 int cache_identify(struct cache *c, const struct cache_unit *u, bool may_block, struct cache_identity *out)
 {
     memset(out, 0, sizeof(*out));
+    if (c->ask_ns && !may_block)
+        return IO_BLOCKED;
+    if (c->ask_ns)
+        clock_sleep_until_ns(clock_now_ns() + c->ask_ns);
     if (c->source.identify)
         return c->source.identify(c->source.ctx, u, may_block, out);
     return cache_identify_file(u->dir_fd, u->path, may_block, out);
@@ -276,6 +280,7 @@ int cache_open(struct io **out, const struct cache_options *o, struct fb_error *
     c->dir.place_fd = -1;
     uint64_t share = atomic_load_explicit(&o->budget->limit, memory_order_relaxed) / 16;
     c->store_limit = share < CACHE_STORE_QUEUE ? share : CACHE_STORE_QUEUE;
+    c->ask_ns = o->inner->ops->ask_ns ? o->inner->ops->ask_ns(o->inner) : 0;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->future_lock, NULL);
     teams_init(c);

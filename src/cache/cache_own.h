@@ -105,6 +105,7 @@ struct cache {
     struct budget *budget;
     struct cache_source source;
     uint32_t depth;
+    uint64_t ask_ns; /* the inner back-end's, which may be closed before the cache's threads end */
     struct cache_dir dir;
     bool has_disk;
     _Atomic bool is_disk_off, is_write_off; /* relaxed: a late reader meets the error once more */

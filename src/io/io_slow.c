@@ -4,6 +4,7 @@
  *   jitter_us=T    and up to this much longer, the same for the same path and offset
  *   iops=N         at most this many reads begin per second
  *   bandwidth=SIZE at most this many bytes per second
+ *   ask_us=T       who asks for a file's size and time waits this long; a file system over a network
  *   seed=N         of the jitter
  *   over=SPEC      what reads (default pread); last
  *
@@ -21,7 +22,7 @@
 #include "io/io_wrap.h"
 
 struct slow {
-    int64_t latency_us, jitter_us, seed;
+    int64_t latency_us, jitter_us, ask_us, seed;
     double iops;
     uint64_t bandwidth;
     uint64_t next_start_ns, bus_free_ns; /* under the wrapper's lock */
@@ -32,6 +33,7 @@ static const struct option options[] = {
     {"jitter_us", OPTION_INT, offsetof(struct slow, jitter_us), 0, 6e8, NULL, "T", "up to this many microseconds more (default 0)"},
     {"iops", OPTION_DOUBLE, offsetof(struct slow, iops), 0.001, 1e9, NULL, "N", "reads per second at most (default: no limit)"},
     {"bandwidth", OPTION_SIZE, offsetof(struct slow, bandwidth), 1, 1e15, NULL, "SIZE", "bytes per second at most (default: no limit)"},
+    {"ask_us", OPTION_INT, offsetof(struct slow, ask_us), 0, 6e8, NULL, "T", "microseconds to be told a file's size and time (default 0)"},
     {"seed", OPTION_INT, offsetof(struct slow, seed), 0, 0, NULL, "N", "of the jitter (default 0)"},
     {0},
 };
@@ -63,6 +65,12 @@ static void admit(struct io_wrap *w, struct io_shadow *shadow)
     shadow->due_ns = start_ns + (uint64_t)s->latency_us * 1000 + jitter_ns(s, r);
 }
 
+static uint64_t ask_ns(const struct io *io)
+{
+    const struct slow *s = ((const struct io_wrap *)io)->policy;
+    return (uint64_t)s->ask_us * 1000;
+}
+
 static void free_policy(struct io_wrap *w)
 {
     free(w->policy);
@@ -86,6 +94,7 @@ const struct io_ops io_slow = {
     .name = "slow",
     .open = slow_open,
     .submit = io_wrap_submit,
+    .ask_ns = ask_ns,
     .figures = io_wrap_figures,
     .close = io_wrap_close,
 };

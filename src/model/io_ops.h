@@ -103,6 +103,10 @@ struct io_ops {
      * piece that would block or fails is left for submit, which tells why. A missing hook means none. */
     uint32_t (*try_pieces)(struct io *io, struct io_piece *p, uint32_t count);
 
+    /* MAY. How long it takes to be told an object's size and time, for a back-end that stands for a device further away than its file
+     * system shows. A missing hook means what the file system takes. Any thread. */
+    uint64_t (*ask_ns)(const struct io *io);
+
     /* MUST. A copy of the counters. Any thread. */
     void (*figures)(struct io *io, struct io_figures *f);
 

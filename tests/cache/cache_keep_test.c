@@ -109,6 +109,24 @@ static void a_worker_gets_it_without_waiting(void **state)
     source_remove(&s);
 }
 
+static void a_worker_never_waits_to_be_told_what_a_file_is(void **state)
+{
+    (void)state;
+    struct source s;
+    struct call c;
+    source_make(&s, 1, FILE_BYTES);
+    source_open(&s, &(struct choice){.inner = "slow:ask_us=1000", .is_unknown = true});
+    read_file(&s, 0);
+    WAIT_FOR(figures(&s).stored == 1);
+    call_init(&c, &s.folder, s.name[0], FILE_BYTES);
+    assert_int_equal(s.io->ops->try_now(s.io, &c.r), IO_BLOCKED);
+    call_free(&c);
+    read_file(&s, 0); /* others do */
+    assert_int_equal(figures(&s).disk_hits, 1);
+    source_close(&s);
+    source_remove(&s);
+}
+
 static void read_part(struct source *s, uint64_t offset, uint64_t length, uint64_t expected)
 {
     struct call c;
@@ -461,6 +479,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_lies_on_disk_is_raised_to_memory),
         cmocka_unit_test(a_full_memory_tier_stays_as_it_is),
         cmocka_unit_test(a_worker_gets_it_without_waiting),
+        cmocka_unit_test(a_worker_never_waits_to_be_told_what_a_file_is),
         cmocka_unit_test(a_part_comes_from_the_entry_of_the_whole),
         cmocka_unit_test(an_empty_file_is_kept_too),
         cmocka_unit_test(folders_and_files_are_the_owners_alone),
