@@ -58,6 +58,9 @@ bench: build ## measure against bare C loops and torch's DataLoader, print the r
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
 	@$(BIN)/python bench/arrays.py $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python bench/pack.py $(filter --quick,$(BENCH_ARGS))
+	@$(BIN)/python bench/s3.py --peers $(if $(filter --quick,$(BENCH_ARGS)),--rounds 1)
+	@$(BIN)/python bench/cache.py $(if $(filter --quick,$(BENCH_ARGS)),--rounds 1)
+	@$(BIN)/python bench/build.py $(if $(filter --quick,$(BENCH_ARGS)),--rounds 1 --files 6000)
 	@$(BIN)/python bench/watch.py
 	@$(BIN)/python bench/doctor.py
 	@$(BIN)/python bench/zoo.py --seeds $(SEEDS) || true # a wrong verdict is in the table; the bench goes on
