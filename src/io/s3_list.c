@@ -267,7 +267,8 @@ static int skip_visit(void *ctx, const struct store_object *o, struct fb_error *
     return 0;
 }
 
-/* Asks for a page of stretch 1 and throws it away: does the server do what the rest relies on? */
+/* Asks for a page of the last stretch and throws it away: does the server do what the rest relies on? One that begins at the start whatever it
+ * is asked for shows it here if anywhere. A page without keys does not tell. */
 static int probe(struct listing *l, const struct stretch *s, struct fb_error *e)
 {
     struct stretch p = {.of = l, .after = strdup(s->after), .below = l->prefix, .last.limit = 1 << 16};
@@ -275,7 +276,9 @@ static int probe(struct listing *l, const struct stretch *s, struct fb_error *e)
     if (!p.after)
         return error_set(e, FB_E_NOMEM, "dataset", "no memory to list");
     l->visit = skip_visit;
-    int rc = one_page(&p, e);
+    int rc = 0;
+    while (rc == 0 && !p.is_over && p.last.length == 0)
+        rc = one_page(&p, e);
     l->visit = visit;
     if (rc < 0)
         drain(l);
@@ -289,8 +292,8 @@ static int list_rest(struct listing *l, struct stretch *s, struct fb_error *e)
     if (s[0].is_unsorted)
         return page_after_page(&s[0], e);
     FB_TRY(find_folders(l, e));
-    uint32_t count = cut(l, s, s[0].last.data);
-    int rc = count > 1 ? probe(l, &s[1], e) : 0;
+    uint32_t count = cut(l, s, s[0].last.length ? s[0].last.data : ""); /* a page may have no keys and yet go on */
+    int rc = count > 1 ? probe(l, &s[count - 1], e) : 0;
     if (rc == 1)
         rc = run(s, count, e);
     else if (rc == 0) {

@@ -277,6 +277,11 @@ class Handler(BaseHTTPRequestHandler):
         after = query.get("start-after", "") if not s.ignores_start_after else ""
         if "continuation-token" in query:
             after = bytes.fromhex(query["continuation-token"]).decode("utf-8", "surrogateescape")
+        if s.begins_empty and "continuation-token" not in query:
+            token = (after or "\0").encode("utf-8", "surrogateescape").hex()
+            self.answer(200, ("<ListBucketResult><IsTruncated>true</IsTruncated>"
+                              f"<NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>").encode(), {})
+            return
         keys = sorted((k for k in bucket if k.startswith(prefix)), key=lambda k: k.encode("utf-8", "surrogateescape"))
         encode = (lambda t: urllib.parse.quote_plus(t.encode("utf-8", "surrogateescape"), safe="/")) if s.encodes_keys else escape
         out, seen, last, truncated = [], set(), "", False
@@ -319,6 +324,7 @@ class Server(ThreadingHTTPServer):
         self.clock_offset = 0.0
         self.is_anonymous = self.ignores_if_match = self.ignores_ranges = self.ranges_as_200 = self.ignores_start_after = False
         self.virtual_host = False
+        self.begins_empty = False  # the first page of a listing has no keys, only a token: servers that leave out deleted keys do so
         self.sends_etag = self.encodes_keys = True
         self.page_size = 1000
         self.after_get = None

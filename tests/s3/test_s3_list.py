@@ -55,6 +55,16 @@ def test_servers_without_start_after_are_read_page_by_page(server: Server, env: 
     assert {k: size for k, (size, _) in listing(env, "s3://bucket").items()} == want
 
 
+@pytest.mark.parametrize("ignores_start_after", [False, True])
+@pytest.mark.parametrize("shape", ["classes", "flat", "two levels"])
+def test_a_page_without_keys_may_go_on(server: Server, env: dict[str, str], shape: str, ignores_start_after: bool) -> None:
+    want = fill(server, SHAPES[shape])
+    server.page_size = 20
+    server.begins_empty = True
+    server.ignores_start_after = ignores_start_after
+    assert {k: size for k, (size, _) in listing(env, "s3://bucket").items()} == want
+
+
 def test_only_the_prefix_is_listed(server: Server, env: dict[str, str]) -> None:
     fill(server, ["train/a/1.jpg", "train2/a/1.jpg", "train/b/1.jpg", "trai", "train"])
     for url in ("s3://bucket/train", "s3://bucket/train/"):
