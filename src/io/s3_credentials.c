@@ -6,14 +6,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "io/s3_profile.h"
 
-enum {
-    REFRESH_BEFORE_S = 300, /* of expiry; half of the life that is left if they live shorter */
-    AGAIN_AFTER_S = 15      /* when a refresh failed */
-};
-static const uint64_t thread_ends_ns = 100000000;
+enum { REFRESH_BEFORE_S = 300 }; /* of expiry; half of the life that is left if they live shorter */
+static const uint64_t thread_ends_ns = 100000000, again_after_ns = 15000000000;
 
 /* ---- sources without a server ---- */
 
@@ -89,7 +87,9 @@ struct s3_credentials {
     const struct s3_key_source *source;
     struct s3_keys *keys, *next; /* secret memory */
     bool is_refused;             /* the server does not take `keys` any more */
-    int64_t fetched_s, again_s;
+    bool came_expired;           /* by our clock, which may be wrong: whether `keys` are any good is the server's to say */
+    int64_t fetched_s;
+    uint64_t again_ns;           /* the source is not asked before; on the steady clock, for the other one may be set right meanwhile */
     void (*wake)(void *ctx);
     void *wake_ctx;
 
@@ -115,6 +115,24 @@ static int nobody_has_any(struct fb_error *e)
     return FB_E_NOT_FOUND;
 }
 
+/* Keys that have expired before they came: a source that sleeps, or a clock that is ahead. They are tried; should the server refuse them,
+ * `why` is said rather than the source asked over and over. */
+static void note_fetched(struct s3_credentials *c, int64_t now_s)
+{
+    bool was_known = c->came_expired;
+    c->fetched_s = now_s;
+    c->came_expired = c->keys->expires_s != 0 && now_s >= c->keys->expires_s;
+    if (!c->came_expired)
+        return;
+    c->again_ns = clock_now_ns() + again_after_ns;
+    error_clear(&c->why);
+    error_set(&c->why, FB_E_IO, "read", "the session token has expired: %s hands out keys that are %lld s past their time", c->source->name,
+              (long long)(now_s - c->keys->expires_s));
+    error_remedy(&c->why, "check this machine's clock, and the service that hands out the keys");
+    if (!was_known)
+        log_line(&c->log, LOG_WARN, "S3: the keys from %s have expired by this machine's clock; they are tried all the same", c->source->name);
+}
+
 static int fetch_first(struct s3_credentials *c, struct fb_error *e)
 {
     struct s3_asking a = {&c->place, &c->is_closing};
@@ -127,7 +145,7 @@ static int fetch_first(struct s3_credentials *c, struct fb_error *e)
         c->source = s;
         c->keys->from = s->name;
         c->keys->generation = 1;
-        c->fetched_s = (int64_t)time(NULL);
+        note_fetched(c, (int64_t)time(NULL));
         return 0;
     }
     return nobody_has_any(e);
@@ -197,6 +215,21 @@ static void start_refresh(struct s3_credentials *c)
         atomic_store_explicit(&c->state, REFRESH_FAILED, memory_order_relaxed);
 }
 
+/* After a refusal: what is said should these keys be refused, too, and that the source is left alone for a while then. */
+static void note_refused(struct s3_credentials *c, bool is_same)
+{
+    c->again_ns = clock_now_ns() + again_after_ns;
+    error_clear(&c->why);
+    if (is_same) {
+        error_set(&c->why, FB_E_IO, "read", "the session token has expired, and %s has no newer one", c->source->name);
+        error_remedy(&c->why, "log in again and restart; a profile file that is renewed meanwhile is read again");
+    } else {
+        error_set(&c->why, FB_E_IO, "read", "the S3 server says that the session token has expired, of the old keys and of the new ones from %s",
+                  c->source->name);
+        error_remedy(&c->why, "check that AWS_ENDPOINT_URL is the server that these keys are for");
+    }
+}
+
 static void take_new(struct s3_credentials *c, int64_t now_s)
 {
     struct s3_keys *old = c->keys;
@@ -207,24 +240,18 @@ static void take_new(struct s3_credentials *c, int64_t now_s)
     c->next = old;
     c->keys->from = c->source->name;
     c->keys->generation = old->generation + 1;
-    c->fetched_s = now_s;
-    atomic_store_explicit(&c->state, REFRESH_IDLE, memory_order_relaxed);
-    if (c->is_refused && is_same) { /* the source still has the keys that the server does not take */
-        error_clear(&c->why);
-        error_set(&c->why, FB_E_IO, "read", "the session token has expired, and %s has no newer one", c->source->name);
-        error_remedy(&c->why, "log in again and restart; a profile file that is renewed meanwhile is read again");
-        c->again_s = now_s + AGAIN_AFTER_S;
-        atomic_store_explicit(&c->state, REFRESH_FAILED, memory_order_relaxed);
-        return;
-    }
-    c->is_refused = false;
+    note_fetched(c, now_s);
+    if (c->is_refused && (is_same || !c->came_expired))
+        note_refused(c, is_same);
+    c->is_refused &= is_same; /* the source still has the keys that the server does not take */
+    atomic_store_explicit(&c->state, c->is_refused ? REFRESH_FAILED : REFRESH_IDLE, memory_order_relaxed);
 }
 
-static void give_up_for_now(struct s3_credentials *c, int64_t now_s)
+static void give_up_for_now(struct s3_credentials *c)
 {
     char line[1600];
     join(c);
-    c->again_s = now_s + AGAIN_AFTER_S;
+    c->again_ns = clock_now_ns() + again_after_ns;
     atomic_store_explicit(&c->state, REFRESH_IDLE, memory_order_relaxed);
     fb_format_error(&c->why, line, sizeof(line));
     log_line(&c->log, LOG_WARN, "S3: the keys could not be renewed yet: %s", line);
@@ -233,30 +260,34 @@ static void give_up_for_now(struct s3_credentials *c, int64_t now_s)
 static bool is_due(const struct s3_credentials *c, int64_t now_s)
 {
     int64_t expires = c->keys->expires_s, life = expires - c->fetched_s;
-    if (c->is_refused)
+    if (clock_now_ns() < c->again_ns)
+        return false;
+    if (c->is_refused || c->came_expired)
         return true;
     return expires != 0 && now_s >= expires - (life / 2 < REFRESH_BEFORE_S ? life / 2 : REFRESH_BEFORE_S);
 }
 
+static bool is_dead(const struct s3_credentials *c, int64_t now_s)
+{
+    return c->is_refused || (c->keys->expires_s != 0 && now_s >= c->keys->expires_s && !c->came_expired);
+}
+
+/* Dead keys are an error unless others are under way. */
 struct s3_keys *s3_credentials_now(struct s3_credentials *c, int64_t now_s, struct fb_error *e)
 {
     enum refresh_state state = atomic_load_explicit(&c->state, memory_order_acquire);
     if (state == REFRESH_READY)
         take_new(c, now_s);
-    bool is_dead = c->is_refused || (c->keys->expires_s != 0 && now_s >= c->keys->expires_s);
     state = atomic_load_explicit(&c->state, memory_order_relaxed);
-    if (state == REFRESH_FAILED && is_dead && e) {
-        *e = c->why;
-        give_up_for_now(c, now_s);
-        return NULL;
-    }
     if (state == REFRESH_FAILED)
-        give_up_for_now(c, now_s);
-    if (atomic_load_explicit(&c->state, memory_order_relaxed) == REFRESH_IDLE && is_due(c, now_s) && now_s >= c->again_s)
+        give_up_for_now(c);
+    else if (state == REFRESH_IDLE && is_due(c, now_s))
         start_refresh(c);
-    if (is_dead && atomic_load_explicit(&c->state, memory_order_relaxed) == REFRESH_IDLE && e) /* failed a moment ago */
+    if (!is_dead(c, now_s))
+        return c->keys;
+    if (atomic_load_explicit(&c->state, memory_order_relaxed) == REFRESH_IDLE && e)
         *e = c->why;
-    return is_dead ? NULL : c->keys;
+    return NULL;
 }
 
 void s3_credentials_refuse(struct s3_credentials *c, uint32_t generation)

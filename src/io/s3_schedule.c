@@ -251,7 +251,7 @@ static bool get_keys(struct s3_loop *l)
         return true;
     struct fb_error e;
     error_clear(&e);
-    l->sender.keys = s3_credentials_now(l->credentials, (int64_t)time(NULL), &e);
+    l->sender.keys = s3_credentials_now(l->credentials, l->sender.now_s, &e);
     if (l->sender.keys)
         return true;
     for (struct s3_task *t; e.code && (t = l->pending);) {

@@ -5,6 +5,8 @@
  *     s3_tool run OPTIONS URL DEPTH < LINES only the sum: objects, bytes, seconds, CPU, quantiles of the time per object, the loop's
  * figures
  *     s3_tool keys                          which keys would be used: the access key and where it comes from, never the others
+ *     s3_tool ages < LINES                  the same as time goes by: a line is `at SECONDS` from now, `refuse` (the server has), or `wait`
+ *                                           for the thread that renews them; each is answered at once
  *
  * OPTIONS are those of the back-end ("hedge=0,attempts=3", "-" for none). A line is `path TAB offset TAB length TAB expected_size TAB
  * expected_mtime_ns TAB must_match TAB capacity`, all but the path optional; length -1 is the whole object.
@@ -268,6 +270,55 @@ static int keys(void)
     return 0;
 }
 
+static void on_refresh(void *ctx)
+{
+    (void)ctx;
+    pthread_mutex_lock(&all.lock);
+    all.done++;
+    pthread_cond_signal(&all.came);
+    pthread_mutex_unlock(&all.lock);
+}
+
+static uint32_t print_keys_at(struct s3_credentials *c, int64_t seconds)
+{
+    struct fb_error e;
+    error_clear(&e);
+    const struct s3_keys *k = s3_credentials_now(c, (int64_t)time(NULL) + seconds, &e);
+    printf("%s\n", k ? k->access_key : e.code ? e.cause : "none yet");
+    return k ? k->generation : 0;
+}
+
+static int ages(void)
+{
+    struct fb_error e;
+    struct s3_place p;
+    struct s3_credentials *c;
+    char line[100];
+    uint32_t generation = 0;
+    error_clear(&e);
+    if (s3_place_find(&p, "s3://bucket/x", &e) < 0 || s3_credentials_open(&c, &p, &to_stderr, &e) < 0)
+        return fail(&e);
+    s3_credentials_on_refresh(c, on_refresh, NULL);
+    while (fgets(line, sizeof(line), stdin)) {
+        if (strncmp(line, "at ", 3) == 0) {
+            generation = print_keys_at(c, strtoll(line + 3, NULL, 10));
+        } else if (strcmp(line, "refuse\n") == 0) {
+            s3_credentials_refuse(c, generation);
+            puts("refused");
+        } else {
+            pthread_mutex_lock(&all.lock);
+            while (all.done == 0)
+                pthread_cond_wait(&all.came, &all.lock);
+            all.done = 0;
+            pthread_mutex_unlock(&all.lock);
+            puts("waited");
+        }
+        fflush(stdout);
+    }
+    s3_credentials_close(c);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *verb = argc > 1 ? argv[1] : "";
@@ -275,8 +326,10 @@ int main(int argc, char **argv)
         return list(argv[2]);
     if (strcmp(verb, "keys") == 0)
         return keys();
+    if (strcmp(verb, "ages") == 0)
+        return ages();
     if (strcmp(verb, "get") == 0 || strcmp(verb, "run") == 0)
         return get(argc, argv, strcmp(verb, "get") == 0);
-    fputs("usage: s3_tool list URL | keys | get|run OPTIONS URL DEPTH < LINES\n", stderr);
+    fputs("usage: s3_tool list URL | keys | ages < LINES | get|run OPTIONS URL DEPTH < LINES\n", stderr);
     return 2;
 }

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from s3_client import COMMAND, TOOL, Ask, environment, get
+from s3_client import COMMAND, E_IO, TOOL, Ask, environment, get, listing
 from s3_fixtures import env, server  # noqa: F401
 from server import ACCESS_KEY, SECRET_KEY, Server
 
@@ -132,19 +132,119 @@ def test_a_container_elsewhere_is_not_asked(tmp_path: Path) -> None:
         assert "neither https nor an address of this machine" in said, url
 
 
+def from_instance(server: Server, metadata: str, folder: Path) -> dict[str, str]:
+    server.keys = {"AKMETA": "metaSecret"}
+    env = environment(server, folder) | all_sources(metadata, folder)["instance"]
+    return {k: v for k, v in env.items() if k not in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+
+
+def fetched() -> int:
+    return sum(a.endswith("the-role") for a in Metadata.asked)
+
+
 def test_keys_are_renewed_before_they_expire(server: Server, metadata: str, tmp_path: Path) -> None:
     """Keys that live four seconds, over a run of more: no request is ever refused."""
-    env = environment(server, tmp_path) | all_sources(metadata, tmp_path)["instance"]
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        del env[name]
-    server.keys = {"AKMETA": "metaSecret"}
+    env = from_instance(server, metadata, tmp_path)
     Metadata.lifetime_s = 4.0
     for i in range(600):
         server.put("bucket", f"o{i}", b"x" * 10)
     server.after_get = lambda s, bucket, key: time.sleep(0.01)
     answer = get(env, "s3://bucket", [Ask(f"o{i}", size=10) for i in range(600)], options="hedge=0", depth=4)
     assert {o["status"] for o in answer.objects} == {0} and answer.sum["retries"] == 0
-    assert sum(a.endswith("the-role") for a in Metadata.asked) >= 2
+    assert fetched() >= 2
+
+
+def test_keys_that_came_expired_are_the_servers_to_judge(server: Server, metadata: str, tmp_path: Path) -> None:
+    """A clock that is ahead makes good keys look old."""
+    env = from_instance(server, metadata, tmp_path)
+    Metadata.lifetime_s = -600.0
+    server.put("bucket", "o", b"x" * 10)
+    assert list(listing(env, "s3://bucket")) == ["o"]
+    answer = get(env, "s3://bucket", [Ask("o", size=10)] * 50)
+    assert {o["status"] for o in answer.objects} == {0} and "expired by this machine's clock" in answer.log
+    assert fetched() == 2  # once by each
+
+
+def test_keys_that_came_expired_and_are_refused_are_said(server: Server, metadata: str, tmp_path: Path) -> None:
+    env = from_instance(server, metadata, tmp_path)
+    Metadata.lifetime_s = -600.0
+    server.tokens = {"another"}
+    server.put("bucket", "o", b"x" * 10)
+    with pytest.raises(RuntimeError, match="expired: the instance hands out keys that are 6.. s past"):
+        listing(env, "s3://bucket")
+    answer = get(env, "s3://bucket", [Ask("o", size=10)] * 50)
+    assert {o["status"] for o in answer.objects} == {E_IO}
+    assert all("expired" in o["cause"] and "clock" in o["remedy"] for o in answer.objects), answer.objects[0]
+    assert fetched() == 2
+
+
+def test_keys_expire_by_the_servers_clock(server: Server, metadata: str, tmp_path: Path) -> None:
+    """Two hours ahead of the server, with keys that live for one."""
+    env = from_instance(server, metadata, tmp_path)
+    server.clock_offset, Metadata.lifetime_s = -7200.0, -3600.0
+    server.put("bucket", "o", b"x" * 10)
+    answer = get(env, "s3://bucket", [Ask("o", size=10)] * 50)
+    assert {o["status"] for o in answer.objects} == {0}
+    assert fetched() == 1
+
+
+def test_a_source_whose_keys_are_all_refused_is_not_asked_over_and_over(server: Server, metadata: str, tmp_path: Path) -> None:
+    """New keys each time, none of which the server takes."""
+    env = from_instance(server, metadata, tmp_path)
+    server.tokens = {"another"}
+    server.put("bucket", "o", b"x" * 10)
+
+    def others(*_: object) -> str:
+        Metadata.keys = ("AKMETA", "metaSecret", f"metaToken{len(Metadata.asked)}")
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Metadata, "expires", others)
+        answer = get(env, "s3://bucket", [Ask("o", size=10)] * 50, depth=4)
+    assert all(o["status"] == E_IO and "old keys and of the new ones" in o["cause"] for o in answer.objects), answer.objects[0]
+    assert fetched() == 2
+
+
+class Ages:
+    """`s3_tool ages`: the same keys as time goes by."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self.process = subprocess.Popen([TOOL, "ages"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def say(self, line: str) -> str:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def log(self) -> str:
+        said = self.process.communicate(timeout=30)[1]
+        assert self.process.returncode == 0
+        return said
+
+
+def test_keys_are_used_until_they_die_when_they_cannot_be_renewed(server: Server, metadata: str, tmp_path: Path) -> None:
+    ages = Ages(from_instance(server, metadata, tmp_path))
+    assert ages.say("at 0") == "AKMETA"
+    Metadata.is_up = False
+    assert ages.say("at 3400") == "AKMETA" and ages.say("wait") == "waited"
+    assert [ages.say("at 3400") for _ in range(20)] == ["AKMETA"] * 20
+    assert [ages.say("at 3700") for _ in range(20)] == ["the instance has no keys any more"] * 20
+    assert "could not be renewed yet" in ages.log()
+    assert sum(a.startswith("PUT") for a in Metadata.asked) == 2
+
+
+def test_keys_that_have_died_are_waited_for_while_others_are_under_way(server: Server, metadata: str, tmp_path: Path) -> None:
+    ages = Ages(from_instance(server, metadata, tmp_path))
+    assert ages.say("at 0") == "AKMETA"
+    Metadata.keys, Metadata.lifetime_s = ("AKNEXT", "nextSecret", "nextToken"), 7200.0
+    assert ages.say("at 3700") == "none yet"
+    assert ages.say("wait") == "waited" and ages.say("at 3700") == "AKNEXT"
+    ages.say("refuse")
+    Metadata.is_up = False
+    assert ages.say("at 3700") == "none yet"
+    assert ages.say("wait") == "waited" and ages.say("at 3700") == "the instance has no keys any more"
+    ages.log()
 
 
 def test_secrets_are_nowhere_to_be_seen(server: Server, env: dict[str, str], tmp_path: Path) -> None:
