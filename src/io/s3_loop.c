@@ -39,6 +39,7 @@ static void free_loop(struct s3_loop *l)
 
 static void turn(struct s3_loop *l)
 {
+    atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
     s3_schedule(l);
     s3_sockets_run(&l->sockets, fall_asleep(l) ? s3_schedule_due_ns(l) : 0);
     atomic_store(&l->is_asleep, false);
@@ -166,6 +167,7 @@ void s3_loop_cancel(struct s3_loop *l)
 void s3_loop_figures(struct s3_loop *l, struct s3_loop_figures *f)
 {
     *f = (struct s3_loop_figures){
+        .turns = atomic_load_explicit(&l->turns, memory_order_relaxed),
         .requests = atomic_load_explicit(&l->requests, memory_order_relaxed),
         .retries = atomic_load_explicit(&l->retries, memory_order_relaxed),
         .hedges = atomic_load_explicit(&l->hedges, memory_order_relaxed),

@@ -64,6 +64,7 @@ struct s3_task {
 };
 
 struct s3_loop_figures {
+    uint64_t turns; /* of the thread */
     uint64_t requests, retries, hedges, hedges_won, slow_downs;
     uint32_t window, in_flight;
 };

@@ -39,12 +39,13 @@ struct s3_loop {
     uint32_t all_count, all_capacity;
     struct s3_pace pace;
     struct s3_hedge hedge;
+    uint64_t looked_ns; /* when it was last decided what goes next */
     int64_t clock_offset_s;
     int mended; /* clock and region corrections so far: a server that wants ever another is not followed */
     struct rng rng;
 
     /* relaxed: figures for people */
-    _Atomic uint64_t requests, retries, hedges, hedges_won, slow_downs;
+    _Atomic uint64_t turns, requests, retries, hedges, hedges_won, slow_downs;
     _Atomic uint32_t window_shown, in_flight_shown;
 };
 

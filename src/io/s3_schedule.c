@@ -283,6 +283,11 @@ static void launch_all(struct s3_loop *l, uint64_t now)
     }
 }
 
+static bool may_be_hedged(const struct s3_flight *f)
+{
+    return !f->is_hedge && !f->task->flight[1] && !f->task->redirect;
+}
+
 /* Those that are late get a second flight, oldest first. Answers' first bytes take them off the list. */
 static void launch_hedges(struct s3_loop *l, uint64_t now)
 {
@@ -290,12 +295,11 @@ static void launch_hedges(struct s3_loop *l, uint64_t now)
     if (late == UINT64_MAX)
         return;
     for (struct s3_flight *f = l->oldest; f && now >= f->started_ns + late; f = f->after) {
-        struct s3_task *t = f->task;
-        if (f->is_hedge || t->flight[1] || t->redirect)
+        if (!may_be_hedged(f))
             continue;
         if (!s3_hedge_take(&l->hedge) || !get_keys(l))
             return;
-        if (launch(l, t, true))
+        if (launch(l, f->task, true))
             count(&l->hedges);
     }
 }
@@ -445,7 +449,7 @@ void s3_schedule_answers(struct s3_loop *l)
 
 void s3_schedule(struct s3_loop *l)
 {
-    uint64_t now = clock_now_ns();
+    uint64_t now = l->looked_ns = clock_now_ns();
     take_submitted(l);
     launch_all(l, now);
     launch_hedges(l, now);
@@ -453,17 +457,20 @@ void s3_schedule(struct s3_loop *l)
     atomic_store_explicit(&l->in_flight_shown, l->flight_count, memory_order_relaxed);
 }
 
+/* What was due already when we last looked waits for something that wakes us by itself: room in the window or a token for a second flight (an
+ * answer brings them), or keys (their thread does). To wait for its time would be not to wait at all. */
+static uint64_t sooner(const struct s3_loop *l, uint64_t due_ns, uint64_t at_ns)
+{
+    return at_ns > l->looked_ns && at_ns < due_ns ? at_ns : due_ns;
+}
+
 uint64_t s3_schedule_due_ns(const struct s3_loop *l)
 {
-    uint64_t due = l->waiting ? l->waiting->due_ns : UINT64_MAX, late = s3_hedge_late_ns(&l->hedge);
-    for (const struct s3_flight *f = l->oldest; f && late != UINT64_MAX; f = f->after)
-        if (!f->is_hedge && !f->task->flight[1]) {
-            uint64_t at = f->started_ns + late, soonest = clock_now_ns() + 1000000; /* without a token: look again soon */
-            at = at > soonest ? at : soonest;
-            due = at < due ? at : due;
-            break;
-        }
-    return due;
+    uint64_t due = l->waiting ? sooner(l, UINT64_MAX, l->waiting->due_ns) : UINT64_MAX, late = s3_hedge_late_ns(&l->hedge);
+    const struct s3_flight *f = late == UINT64_MAX ? NULL : l->oldest;
+    while (f && !may_be_hedged(f))
+        f = f->after;
+    return f ? sooner(l, due, f->started_ns + late) : due;
 }
 
 /* Everything that is still under way is over: flights first, since only they may be writing. */

@@ -196,10 +196,10 @@ static void print_sum(double seconds, double cpu)
     qsort(all.job, all.count, sizeof(*all.job), by_ns);
     printf("{\"objects\":%zu,\"failed\":%llu,\"bytes\":%llu,\"seconds\":%.6f,\"cpu_seconds\":%.6f,\"objects_per_second\":%.1f,"
            "\"bytes_per_second\":%.0f,\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"p999_ms\":%.3f,\"most_ms\":%.3f,"
-           "\"requests\":%llu,\"retries\":%llu,\"hedges\":%llu,\"hedges_won\":%llu,\"slow_downs\":%llu,\"window\":%u}\n",
+           "\"turns\":%llu,\"requests\":%llu,\"retries\":%llu,\"hedges\":%llu,\"hedges_won\":%llu,\"slow_downs\":%llu,\"window\":%u}\n",
            all.count, (unsigned long long)failed, (unsigned long long)bytes, seconds, cpu, (double)all.count / seconds, (double)bytes / seconds,
-           quantile_ms(0.5), quantile_ms(0.99), quantile_ms(0.999), quantile_ms(1), (unsigned long long)f.requests,
-           (unsigned long long)f.retries, (unsigned long long)f.hedges, (unsigned long long)f.hedges_won, (unsigned long long)f.slow_downs,
+           quantile_ms(0.5), quantile_ms(0.99), quantile_ms(0.999), quantile_ms(1), (unsigned long long)f.turns,
+           (unsigned long long)f.requests, (unsigned long long)f.retries, (unsigned long long)f.hedges, (unsigned long long)f.hedges_won, (unsigned long long)f.slow_downs,
            f.window);
 }
 

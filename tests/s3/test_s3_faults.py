@@ -71,6 +71,29 @@ def test_every_third_answer_broken_and_all_is_right(server: Server, env: dict[st
     assert all_right(get(env, "s3://bucket", asks, depth=32).objects, 20_000)
 
 
+def is_calm(figures: dict) -> bool:
+    """The loop's thread sleeps until something happens; a request makes a few things happen."""
+    return figures["turns"] < 100 * figures["requests"]
+
+
+def test_a_retry_that_finds_no_room_is_waited_for_in_peace(server: Server, env: dict[str, str]) -> None:
+    """One 503 halves the window; the others are slow, so that what is due again has to wait for them."""
+    asks = put_many(server, 16)
+    server.faults = [Fault("status", "/o", times=1), Fault("delay", "/o", times=15, seconds=1)]
+    answer = get(env, "s3://bucket", asks, options="hedge=0")
+    assert all_right(answer.objects) and answer.sum["retries"] == 1
+    assert is_calm(answer.sum), answer.sum
+
+
+def test_late_requests_that_may_not_be_sent_again_are_waited_for_in_peace(server: Server, env: dict[str, str]) -> None:
+    """All of the second requests that are allowed are late, too."""
+    asks = put_many(server, 4)
+    server.faults = [Fault("delay", "/o", seconds=2.5)]
+    answer = get(env, "s3://bucket", asks)
+    assert all_right(answer.objects) and answer.sum["hedges"] == 1
+    assert is_calm(answer.sum), answer.sum
+
+
 def test_retry_after_is_waited_for(server: Server, env: dict[str, str]) -> None:
     server.put("bucket", "o", DATA)
     server.faults = [Fault("status", "/o", times=1, headers={"Retry-After": "2"})]

@@ -31,6 +31,7 @@ class Metadata(BaseHTTPRequestHandler):
     keys = ("AKMETA", "metaSecret", "metaToken")
     asked: list[str] = []
     is_up = True
+    delay_s = 0.0
 
     def log_message(self, *_: object) -> None:
         pass
@@ -46,6 +47,7 @@ class Metadata(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         type(self).asked.append(f"PUT {self.path}")
+        time.sleep(type(self).delay_s)
         self.say("imdsToken" if self.headers.get("X-aws-ec2-metadata-token-ttl-seconds") else "", 200 if type(self).is_up else 500)
 
     def do_GET(self) -> None:
@@ -72,6 +74,7 @@ class Metadata(BaseHTTPRequestHandler):
 @pytest.fixture
 def metadata() -> Iterator[str]:
     Metadata.asked, Metadata.keys, Metadata.lifetime_s, Metadata.is_up = [], ("AKMETA", "metaSecret", "metaToken"), 3600.0, True
+    Metadata.delay_s = 0.0
     s = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
     threading.Thread(target=s.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     yield f"http://127.0.0.1:{s.server_address[1]}"
@@ -203,6 +206,23 @@ def test_a_source_whose_keys_are_all_refused_is_not_asked_over_and_over(server: 
         answer = get(env, "s3://bucket", [Ask("o", size=10)] * 50, depth=4)
     assert all(o["status"] == E_IO and "old keys and of the new ones" in o["cause"] for o in answer.objects), answer.objects[0]
     assert fetched() == 2
+
+
+def test_new_keys_are_waited_for_in_peace(server: Server, metadata: str, tmp_path: Path) -> None:
+    """Retries that are due but cannot be signed do not keep the loop's thread busy."""
+    env = from_instance(server, metadata, tmp_path)
+    server.tokens = {"metaToken"}
+
+    def after(s: Server, bucket: str, key: str) -> None:
+        if key == "o5":
+            s.tokens, Metadata.keys, Metadata.delay_s = {"next"}, ("AKMETA", "metaSecret", "next"), 1.0
+
+    server.after_get = after
+    for i in range(40):
+        server.put("bucket", f"o{i}", b"x" * 10)
+    answer = get(env, "s3://bucket", [Ask(f"o{i}", size=10) for i in range(40)], options="hedge=0", depth=4)
+    assert {o["status"] for o in answer.objects} == {0} and answer.sum["retries"] > 0
+    assert answer.sum["turns"] < 100 * answer.sum["requests"], answer.sum
 
 
 class Ages:
