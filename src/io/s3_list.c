@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-enum { MOST_STRETCHES = 32, MOST_FOLDERS = 1 << 14, FOLDER_PAGES = 8, FEW_FOLDERS = 16, LIST_ATTEMPTS = 6, ASK_EVERY_NS = 50000000 };
+enum { MOST_STRETCHES = 32, MOST_FOLDERS = 1 << 14, FOLDER_PAGES = 8, FEW_FOLDERS = 16, ASK_EVERY_NS = 50000000 };
 
 struct listing;
 
@@ -67,7 +67,6 @@ static void ask(struct stretch *s)
                                .query = s->query,
                                .wanted = {.length = S3_ALL, .room = UINT64_MAX, .expected_size = S3_UNKNOWN},
                                .body = &s->body,
-                               .attempts_most = LIST_ATTEMPTS,
                                .done = page_done,
                                .owner = s,
                                .error = &s->error};

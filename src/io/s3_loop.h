@@ -43,7 +43,6 @@ struct s3_task {
     struct s3_wanted wanted;     /* .pin is looked at whenever an attempt begins and whenever an answer comes */
     uint8_t *to;                 /* wanted.room bytes; NULL: into `body` */
     struct text *body;
-    int attempts_most;           /* 0: the loop's */
     bool goes_first;             /* before tasks that do not, while it waits for its turn */
     void (*done)(struct s3_task *t); /* must not block */
     void *owner;

@@ -315,14 +315,9 @@ static uint64_t jitter_ns(struct s3_loop *l, const struct s3_task *t, int retry_
     return ns > asked ? ns : asked;
 }
 
-static int attempts_most(const struct s3_loop *l, const struct s3_task *t)
-{
-    return t->attempts_most ? t->attempts_most : l->options.attempts;
-}
-
 static void try_again(struct s3_loop *l, struct s3_task *t, uint64_t wait_ns, struct fb_error *e)
 {
-    if (t->attempts >= attempts_most(l, t)) {
+    if (t->attempts >= l->options.attempts) {
         size_t n = strlen(e->cause);
         snprintf(e->cause + n, sizeof(e->cause) - n, " (%d attempts)", t->attempts);
         fail(l, t, e);

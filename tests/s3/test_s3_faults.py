@@ -102,7 +102,19 @@ def test_retry_after_is_waited_for(server: Server, env: dict[str, str]) -> None:
     assert second - first >= 1.9
 
 
-def test_ten_attempts_then_words(server: Server, env: dict[str, str]) -> None:
+def test_everything_is_tried_ten_times(server: Server, env: dict[str, str]) -> None:
+    """By an answer that is tried again without waiting: a clock that is said to be wrong and is not."""
+    server.put("bucket", "o", DATA)
+    server.faults = [Fault("status", "", status=403, code="RequestTimeTooSkewed")]
+    o = get(env, "s3://bucket", [Ask("o", size=len(DATA))], options="hedge=0").objects[0]
+    assert o["status"] == E_IO and "10 attempts" in o["cause"] and len(server.log) == 10
+    server.log.clear()
+    with pytest.raises(RuntimeError, match="10 attempts"):
+        listing(env, "s3://bucket")
+    assert len(server.log) == 10
+
+
+def test_as_many_attempts_as_asked_for_then_words(server: Server, env: dict[str, str]) -> None:
     server.put("bucket", "o", DATA)
     server.faults = [Fault("status", "/o")]
     answer = get(env, "s3://bucket", [Ask("o", size=len(DATA))], options="hedge=0,attempts=4")
