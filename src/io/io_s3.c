@@ -3,12 +3,13 @@
  *   s3:[option=value,...]url=s3://bucket/prefix      paths are relative to the prefix; "" is the object of that name
  *
  * All parts of a read belong to one version of the object: the first part that is there says which, later ones ask for it (If-Match) and
- * every answer is compared, so a server that ignores If-Match changes nothing. A server that sends the whole object for a range is read in
- * one piece.
+ * every answer is compared, so a server that ignores If-Match changes nothing. A server that sends the whole object for a range, or whose
+ * answers do not tell versions apart, is read in one piece.
  *
  * Safety: `lock` guards the spare reads; a read belongs to its submitter until it is handed to the loop, then to the loop's thread.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct s3_io {
     unsigned forks; /* at open */
     struct s3_loop *loop;
     uint64_t part_bytes;
+    _Atomic bool has_nameless; /* relaxed: a hint. Parts of this server's objects cannot be told apart by version */
     pthread_mutex_t lock;
     struct s3_read *spare;
 };
@@ -42,6 +44,7 @@ struct s3_read {
     uint64_t length;          /* bytes wanted */
     bool is_whole, is_in_one, has_pin, has_no_ranges;
     struct s3_version pin;
+    uint64_t end;             /* of the object as a part beyond it was told; S3_UNKNOWN: none was */
     int status;
     char key[KEY_BYTES];
 };
@@ -114,10 +117,25 @@ static uint64_t bytes_in_a_row(const struct s3_read *d)
     return got;
 }
 
+static void fail_changed(struct s3_read *d)
+{
+    d->status = error_set(d->r->error, FB_E_DATA, "read", "the object was replaced while it was read");
+    error_remedy(d->r->error, "open the data set again once nobody writes to it");
+}
+
+/* A part that lies beyond the end of a smaller version has no bytes to tell it by, but the others are of one that has more. */
+static bool is_cut_short(const struct s3_read *d)
+{
+    uint64_t at = d->r->offset, size = d->pin.size, left = size > at ? size - at : 0;
+    return d->part_count > 1 && d->has_pin && bytes_in_a_row(d) != (left < d->length ? left : d->length);
+}
+
 static void fill_in(struct s3_read *d)
 {
     struct io_request *r = d->r;
-    uint64_t size = d->pin.size;
+    uint64_t size = d->has_pin ? d->pin.size : d->end;
+    if (d->status == 0 && is_cut_short(d))
+        fail_changed(d);
     r->status = d->status;
     r->got = 0;
     r->object_mtime_ns = d->has_pin ? s3_version_mtime_ns(&d->pin, r->expected_mtime_ns) : 0;
@@ -139,9 +157,11 @@ static void start_in_one(struct s3_read *d);
 
 /* ---- a part is there ---- */
 
+/* A part of it could be of another version and nobody would know: a time counts in seconds, a weak ETag may stand for several, and without
+ * a size there is no telling where the object ends. */
 static bool is_nameless(const struct s3_version *v)
 {
-    return v->etag_hash == 0 && v->modified_s < 0;
+    return v->etag_hash == 0 || v->etag[0] == 'W' || v->size == S3_UNKNOWN;
 }
 
 static void pin_others(struct s3_read *d, const struct s3_task *t)
@@ -150,12 +170,6 @@ static void pin_others(struct s3_read *d, const struct s3_task *t)
     d->has_pin = true;
     for (uint32_t i = 0; i < d->part_count; i++)
         d->part[i].wanted.pin = &d->pin;
-}
-
-static void fail_changed(struct s3_read *d)
-{
-    d->status = error_set(d->r->error, FB_E_DATA, "read", "the object was replaced while it was read");
-    error_remedy(d->r->error, "open the data set again once nobody writes to it");
 }
 
 static void part_done(struct s3_task *t)
@@ -168,10 +182,13 @@ static void part_done(struct s3_task *t)
     else if (t->status == S3_HAS_NO_RANGES)
         d->has_no_ranges = true;
     bool is_beyond = t->status == 0 && t->got == 0 && d->part_count > 1; /* such an answer often has no version */
+    if (is_beyond)
+        d->end = t->version.size;
     if (t->status >= 0 && t->status != S3_HAS_NO_RANGES && !is_beyond) {
-        if (d->part_count > 1 && is_nameless(&t->version))
-            d->has_no_ranges = true; /* its parts could be of different versions and nobody would know */
-        else if (!d->has_pin)
+        if (d->part_count > 1 && is_nameless(&t->version)) {
+            d->has_no_ranges = true;
+            atomic_store_explicit(&d->io->has_nameless, true, memory_order_relaxed);
+        } else if (!d->has_pin)
             pin_others(d, t);
         else if (s3_version_differs(&t->version, &d->pin) && d->status >= 0)
             fail_changed(d);
@@ -268,9 +285,12 @@ static int start(struct s3_io *io, struct io_request *r)
     d->is_whole = is_whole;
     d->is_in_one = d->has_pin = d->has_no_ranges = false;
     d->status = 0;
+    d->end = S3_UNKNOWN;
     d->part = &d->one;
     int rc = make_key(s3_loop_place(io->loop), r, d->key);
-    if (rc == 0 && s3_loop_ignores_ranges(io->loop))
+    bool is_in_one = s3_loop_ignores_ranges(io->loop) ||
+                     (count_parts(d) > 1 && atomic_load_explicit(&io->has_nameless, memory_order_relaxed));
+    if (rc == 0 && is_in_one)
         start_in_one(d);
     else if (rc == 0 && !start_parts(d))
         rc = r->status = error_set(r->error, FB_E_NOMEM, "read", "no memory for the parts of a read");

@@ -264,7 +264,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.refuse(416, "InvalidRange", headers={"Content-Range": f"bytes */{len(data)}"})
                 return
             last = min(last, len(data) - 1)
-            headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
+            headers["Content-Range"] = f"bytes {first}-{last}/{'*' if s.hides_size else len(data)}"
             status, data = (200 if s.ranges_as_200 else 206), data[first : last + 1]
         if self.wrong:
             self.send_wrong(self.wrong, status, data, headers)
@@ -323,7 +323,7 @@ class Server(ThreadingHTTPServer):
         self.region = REGION
         self.clock_offset = 0.0
         self.is_anonymous = self.ignores_if_match = self.ignores_ranges = self.ranges_as_200 = self.ignores_start_after = False
-        self.virtual_host = False
+        self.virtual_host = self.hides_size = False
         self.begins_empty = False  # the first page of a listing has no keys, only a token: servers that leave out deleted keys do so
         self.sends_etag = self.encodes_keys = True
         self.page_size = 1000

@@ -49,6 +49,9 @@ def test_a_range_beyond_the_end_is_empty(server: Server, env: dict[str, str]) ->
     server.put("bucket", "o", b"0123456789")
     o = get(env, "s3://bucket", [Ask("o", 20, 5), Ask("o", 8, 5)]).objects
     assert [(x["status"], x["got"], x["object_size"]) for x in o] == [(0, 0, 10), (0, 2, 10)]
+    server.put("bucket", "large", b"x" * 200_000)
+    o = get(env, "s3://bucket", [Ask("large", size=200_000), Ask("o", 20, 200_000), Ask("large", 100_000, 300_000)], options="part=65536", depth=1).objects
+    assert [(x["status"], x["got"], x["object_size"]) for x in o] == [(0, 200_000, 200_000), (0, 0, 10), (0, 100_000, 200_000)]
 
 
 def test_a_large_object_comes_in_parts_side_by_side(server: Server, env: dict[str, str]) -> None:
@@ -89,13 +92,13 @@ def test_objects_of_another_bucket_are_refused(server: Server, env: dict[str, st
 
 # ---------------------------------------------------------------------------------------------------------------- versions
 
-def replace_after(server: Server, key: str, requests: int, data: bytes) -> None:
+def replace_after(server: Server, key: str, requests: int, data: bytes, **more: object) -> None:
     count = [0]
 
     def after(s: Server, bucket: str, asked: str) -> None:
         count[0] += asked == key
         if count[0] == requests:
-            s.put(bucket, key, data)
+            s.put(bucket, key, data, **more)
 
     server.after_get = after
 
@@ -107,6 +110,45 @@ def test_an_object_replaced_mid_read_is_an_error(server: Server, env: dict[str, 
     replace_after(server, "big", 5, b"b" * 2_000_000)
     o = get(env, "s3://bucket", [Ask("big", size=2_000_000)], options="part=65536,concurrency=2").objects[0]
     assert o["status"] == E_DATA and "replaced" in o["cause"], o
+
+
+HABITS: dict[str, dict] = {
+    "honest": {},
+    "no If-Match": {"ignores_if_match": True},
+    "ranges as 200": {"ranges_as_200": True},
+    "ranges as 200, no If-Match": {"ranges_as_200": True, "ignores_if_match": True},
+    "no ranges": {"ignores_ranges": True},
+    "no ranges, no If-Match": {"ignores_ranges": True, "ignores_if_match": True},
+    "no ETag": {"sends_etag": False, "ignores_if_match": True},
+    "no ETag, ranges as 200": {"sends_etag": False, "ignores_if_match": True, "ranges_as_200": True},
+    "weak ETags": {"ignores_if_match": True, "etag": 'W/"same"'},
+    "no sizes": {"ignores_if_match": True, "hides_size": True},
+    "no ETag, no ranges": {"sends_etag": False, "ignores_if_match": True, "ignores_ranges": True},
+}
+
+
+# an answer that ends early and does not say that the object does is tried again and again: an error, but not a quick one
+REPLACED = [(habit, size) for habit in HABITS for size in (400_000, 100_000, 500_000) if (habit, size) != ("no sizes", 100_000)]
+
+
+@pytest.mark.parametrize(("habit", "size"), REPLACED)
+def test_versions_are_never_mixed_whatever_the_servers_habits(server: Server, env: dict[str, str], habit: str, size: int) -> None:
+    """Replaced after 1, 3 or 5 of 7 parts, within the second, by a version that is as large, smaller or larger."""
+    how = HABITS[habit]
+    vars(server).update(how)
+    old, new = some_bytes(400_000, 1), some_bytes(size, 2)
+    is_in_one = how.keys() & {"ignores_ranges", "sends_etag", "etag", "hides_size"}  # no reason to fail
+    for after in (1, 3, 5):
+        for ask in (Ask("big", size=400_000, capacity=600_000), Ask("big", 1000, 399_000)):
+            server.put("bucket", "big", old, etag=how.get("etag", ""))
+            replace_after(server, "big", after, new, etag=how.get("etag", ""))
+            o = get(env, "s3://bucket", [ask], options="part=65536,concurrency=1,hedge=0").objects[0]
+            whole = [old, new] if ask.length < 0 else [old[1000:], new[1000:400_000]]
+            if o["status"] == 0:
+                assert o["sha256"] in map(sha, whole), (habit, after, ask)
+            else:
+                assert (o["status"] == E_DATA and "replaced" in o["cause"]) or (o["status"], o["object_size"]) == (GREW, size), (after, ask, o)
+                assert not is_in_one, (after, ask, o)
 
 
 def test_an_object_replaced_between_attempts_is_whole_or_an_error(server: Server, env: dict[str, str]) -> None:
