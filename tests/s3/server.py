@@ -50,6 +50,7 @@ class Fault:
     seconds: float = 0.0
     text: bytes = b""
     body: bytes = b""
+    piece: int = 1  # bytes of a drip, 20 times per second
     until: float = 0.0  # monotonic; 0: no limit
     seen: int = 0
     done: int = 0
@@ -204,8 +205,8 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         if f.kind == "drip":
             try:
-                for i in range(len(body)):
-                    self.wfile.write(body[i : i + 1])
+                for i in range(0, len(body), f.piece):
+                    self.wfile.write(body[i : i + f.piece])
                     time.sleep(0.05)
             except OSError:
                 pass

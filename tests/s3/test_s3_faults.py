@@ -129,6 +129,16 @@ def test_a_drip_is_below_the_limit_and_tried_again(server: Server, env: dict[str
     assert answer.objects[0]["sha256"] == sha(DATA) and answer.sum["retries"] == 1
 
 
+@pytest.mark.parametrize(("piece", "requests"), [(600, 1), (30, 2)])
+def test_the_limit_is_a_rate_not_a_time(server: Server, env: dict[str, str], piece: int, requests: int) -> None:
+    """12,000 bytes per second for three times as long as the limit looks at are left alone; 600 are not."""
+    data = DATA[:36_000]
+    server.put("bucket", "o", data)
+    server.faults = [Fault("drip", "/o", times=1, piece=piece)]
+    answer = get(env, "s3://bucket", [Ask("o", size=len(data))], options="hedge=0,stall-s=1,stall-bytes=2000")
+    assert (answer.objects[0]["sha256"], answer.sum["requests"]) == (sha(data), requests)
+
+
 # --------------------------------------------------------------------------------------------------- not tried again
 
 @pytest.mark.parametrize(("status", "code", "words"), [(400, "InvalidRequest", "400"), (403, "AccessDenied", "s3:GetObject"),
