@@ -44,21 +44,38 @@ static const char *merging(const struct feed *f)
     return kind == FILE_ROTATING ? "merge:over=auto" : mounts_is_remote(kind) ? "merge:lanes=16,over=auto" : NULL;
 }
 
-int source_io_open(struct feed *f, const char *spec, bool is_in_order, struct fb_error *e)
+static bool is_auto(const char *spec)
 {
-    const char *own = f->dataset.io;
-    f->io_depth = own ? STORE_DEPTH : FILE_DEPTH;
-    bool is_auto = !spec || !*spec || strcmp(spec, "auto") == 0;
-    if (own && !is_auto) /* FULLBORE_IO=pread says how to read files; there are none here */
-        is_auto = strcmp(spec, "uring") == 0 || strcmp(spec, "pread") == 0;
-    size_t name = own ? strcspn(own, ":") : 0;
-    const char *merged = !own && is_auto && is_in_order ? merging(f) : NULL;
-    spec = merged ? merged : spec;
-    bool is_same = own && !is_auto && strncmp(spec, own, name) == 0 && (spec[name] == 0 || spec[name] == ':') && !strstr(spec, "url=");
-    char *completed = is_same ? complete(spec, own) : NULL;
-    if (is_same && !completed)
-        return error_set_errno(e, "feed", ENOMEM, "open a loader");
-    int rc = io_open(&f->io, completed ? completed : own && is_auto ? own : spec, f->io_depth, &f->log, e);
+    return !spec || !*spec || strcmp(spec, "auto") == 0;
+}
+
+/* Is it this back-end, without a place? */
+static bool names(const char *spec, const char *own)
+{
+    size_t n = strcspn(own, ":");
+    return strncmp(spec, own, n) == 0 && (spec[n] == 0 || spec[n] == ':') && !strstr(spec, "url=");
+}
+
+int source_io_open_for(struct io **out, uint32_t *depth, const char *own, const char *spec, const struct log *log, struct fb_error *e)
+{
+    const char *environment = getenv("FULLBORE_IO");
+    *depth = own ? STORE_DEPTH : FILE_DEPTH;
+    if (!own)
+        return io_open(out, spec, *depth, log, e);
+    if (is_auto(spec) && environment && names(environment, own))
+        spec = environment;
+    if (is_auto(spec) || strcmp(spec, "uring") == 0 || strcmp(spec, "pread") == 0) /* how to read files; there are none here */
+        spec = own;
+    char *completed = names(spec, own) ? complete(spec, own) : strdup(spec);
+    if (!completed)
+        return error_set_errno(e, "read", ENOMEM, "open a reader");
+    int rc = io_open(out, completed, *depth, log, e);
     free(completed);
     return rc;
+}
+
+int source_io_open(struct feed *f, const char *spec, bool is_in_order, struct fb_error *e)
+{
+    const char *own = f->dataset.io, *merged = !own && is_auto(spec) && is_in_order ? merging(f) : NULL;
+    return source_io_open_for(&f->io, &f->io_depth, own, merged ? merged : spec, &f->log, e);
 }

@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 #include "dataset/shards.h"
+#include "feed/source_io.h"
 #include "io/io.h"
 #include "jobs/stage_own.h"
 #include "order/subset.h"
 
-enum { IO_DEPTH = 64, KEYS_MOST_BYTES = 1 << 30 };
+enum { KEYS_MOST_BYTES = 1 << 30 };
 
 int stage_list_add(struct stage_list *l, const char *part, const char *name, const char *object, const struct stage_item *item,
                    struct fb_error *e)
@@ -43,7 +44,8 @@ int stage_list_add(struct stage_list *l, const char *part, const char *name, con
 static int open_io(struct stage_source *s, const struct stage_request *q, struct fb_error *e)
 {
     struct log log = {q->log, q->ctx};
-    return io_open(&s->io, s->dataset.io && !q->io ? s->dataset.io : q->io, IO_DEPTH, &log, e);
+    uint32_t depth;
+    return source_io_open_for(&s->io, &depth, s->dataset.io, q->io, &log, e);
 }
 
 /* A folder whose files are taken as they are. */
