@@ -14,8 +14,6 @@
 #include "jobs/stage_own.h"
 #include "order/subset.h"
 
-enum { KEYS_MOST_BYTES = 1 << 30 };
-
 int stage_list_add(struct stage_list *l, const char *part, const char *name, const char *object, const struct stage_item *item,
                    struct fb_error *e)
 {
@@ -62,11 +60,16 @@ static int open_plain(struct stage_list *l, const char *folder, const struct sta
     return open_io(s, q, e);
 }
 
+static struct dataset_request request_for(const char *source, const struct stage_request *q)
+{
+    return (struct dataset_request){.source = source, .catalog_dir = q->catalog_dir, .progress = q->found, .interrupted = q->interrupted,
+                                    .ctx = q->ctx, .log = {q->log, q->ctx}, .stores = io_stores};
+}
+
 static int open_samples(struct stage_list *l, const char *source, const struct stage_request *q, struct fb_error *e)
 {
     struct stage_source *s = &l->source[l->sources++];
-    struct dataset_request r = {.source = source, .catalog_dir = q->catalog_dir, .progress = q->found, .interrupted = q->interrupted,
-                                .ctx = q->ctx, .log = {q->log, q->ctx}, .stores = io_stores};
+    struct dataset_request r = request_for(source, q);
     s->root_fd = -1;
     FB_TRY(dataset_open(&s->dataset, &r, e));
     FB_TRY(dataset_refuse_files(&s->dataset, "stage", e));
@@ -88,6 +91,7 @@ void stage_list_free(struct stage_list *l)
             close(s->root_fd);
         dataset_close(&s->dataset);
     }
+    stage_keys_free(&l->keys);
     text_free(&l->names);
     text_free(&l->items);
 }
@@ -182,42 +186,23 @@ static int missing_key(const char *key, const struct stage_request *q, struct fb
     return FB_E_NOT_FOUND;
 }
 
-/* With train/ and val/ a key begins with one of them; then it is `part`'s if it begins with that. NULL: another part's. */
-static const char *key_in_part(const char *key, const char *part)
-{
-    size_t n = strlen(part);
-    if (n == 0)
-        return key;
-    return strncmp(key, part, n) == 0 && key[n] == '/' ? key + n + 1 : NULL;
-}
-
 static int add_keys(struct stage_list *l, const struct stage_request *q, struct stage_part *p, struct fb_error *e)
 {
-    FILE *f = fopen(q->keys, "re");
     const struct catalog *c = l->source[l->sources - 1].dataset.catalog;
     uint8_t *is_met = calloc((size_t)catalog_class_count(c) + 1, 1);
-    char *line = NULL;
-    size_t capacity = 0;
-    int rc = f ? 0 : error_set_errno(e, "stage", errno, "open the list of keys");
-    if (!f)
-        error_at(e, q->keys, -1);
-    for (ssize_t n; rc == 0 && (n = getline(&line, &capacity, f)) >= 0;) {
-        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-            line[--n] = 0;
-        const char *key = key_in_part(line, p->name);
+    int rc = 0;
+    for (uint64_t i = 0; rc == 0 && i < l->keys.count; i++) {
+        const char *key = stage_keys_take(&l->keys, i, p->name);
         uint64_t at;
-        if (n == 0 || !key)
+        if (!key)
             continue;
         rc = find_key(c, key, &at, e);
-        rc = rc == 1 ? add_sample(l, p->name, at, is_met, e) : rc == 0 ? missing_key(line, q, e) : rc;
+        rc = rc == 1 ? add_sample(l, p->name, at, is_met, e) : rc == 0 ? missing_key(l->keys.key[i], q, e) : rc;
         p->samples += rc == 0;
     }
     p->classes = catalog_class_count(c);
     p->lost_classes = lost_classes(c, is_met);
     free(is_met);
-    free(line);
-    if (f)
-        fclose(f);
     return rc;
 }
 
@@ -306,7 +291,8 @@ static int list_parts(struct stage_list *l, const struct stage_request *q, struc
         if (is_there)
             FB_TRY(list_samples(l, path, names[i], q, out, e));
     }
-    return 0;
+    const char *left = stage_keys_left(&l->keys);
+    return left ? missing_key(left, q, e) : 0;
 }
 
 static int list_manifest(struct stage_list *l, const struct stage_request *q, struct stage_result *out, struct fb_error *e)
@@ -356,6 +342,8 @@ static int list_by_kind(struct stage_list *l, const struct stage_request *q, str
 int stage_list_make(struct stage_list *l, const struct stage_request *q, struct stage_result *out, struct fb_error *e)
 {
     *l = (struct stage_list){.names = {.limit = SIZE_MAX / 2}, .items = {.limit = SIZE_MAX / 2}};
+    if (q->keys)
+        FB_TRY(stage_keys_open(&l->keys, q->keys, e));
     FB_TRY(list_by_kind(l, q, out, e));
     if (out->parts == 1) {
         out->part[0].files = l->count;

@@ -1,4 +1,4 @@
-/* What the files of the stage job share. stage.c leads; stage_list.c and stage_walk.c say what there is; stage_fit.c whether it fits;
+/* What the files of the stage job share. stage.c leads; stage_list.c, stage_keys.c and stage_walk.c say what there is; stage_fit.c whether it fits;
  * stage_log.c what is done already; stage_copy.c moves bytes; stage_write.c puts them in place; stage_verify.c reads them again. */
 #ifndef FB_JOBS_STAGE_OWN_H
 #define FB_JOBS_STAGE_OWN_H
@@ -30,11 +30,26 @@ struct stage_source {
     struct io *io;
 };
 
+/* ---- stage_keys.c: the samples that --keys names ---- */
+struct stage_keys {
+    struct text lines;
+    const char **key;  /* sorted, each once */
+    uint8_t *is_taken; /* by a part */
+    uint64_t count;
+};
+int stage_keys_open(struct stage_keys *k, const char *path, struct fb_error *e);
+void stage_keys_free(struct stage_keys *k);
+/* Key i as the part has it: with train/ and val/ a key begins with one of them. NULL: it is another part's. */
+const char *stage_keys_take(struct stage_keys *k, uint64_t i, const char *part);
+/* One that no part took, or NULL. */
+const char *stage_keys_left(const struct stage_keys *k);
+
 struct stage_list {
     struct text names, items; /* items: struct stage_item */
     uint64_t count, bytes;
     struct stage_source source[STAGE_PARTS_MOST];
     int sources;
+    struct stage_keys keys;
 };
 
 static inline struct stage_item *stage_item(const struct stage_list *l, uint64_t i)

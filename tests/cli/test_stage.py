@@ -121,6 +121,24 @@ def test_samples_by_key(env: dict[str, str], imagenet: Path, tmp_path: Path) -> 
     assert "no_such" in run(env, "stage", imagenet, tmp_path / "other", "--keys", tmp_path / "keys", code=1).stderr
 
 
+@pytest.mark.parametrize("stray", ["n04/train_2.jpg", "extra/n04/train_2.jpg", "trainn04/train_2.jpg", "train"])
+def test_a_key_of_no_part_is_missing(env: dict[str, str], imagenet: Path, tmp_path: Path, stray: str) -> None:
+    (tmp_path / "keys").write_text(f"train/n04/train_2.jpg\n{stray}\nval/n00/val_0.jpg\n")
+    done = run(env, "stage", imagenet, tmp_path / "copy", "--keys", tmp_path / "keys", code=1)
+    assert f"there is no sample '{stray}' in the source" in done.stderr and not (tmp_path / "copy").exists()
+
+
+def test_a_key_that_is_written_twice_is_staged_once(env: dict[str, str], tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "a").mkdir(parents=True)
+    (source / "a/large.jpg").write_bytes(b"\xff\xd8\xff\xe0" + random.Random(4).randbytes(20 << 20))
+    (source / "a/small.jpg").write_bytes(b"\xff\xd8\xff\xe0" + random.Random(5).randbytes(2000))
+    (tmp_path / "keys").write_text("a/small.jpg\na/large.jpg\r\n\na/small.jpg\na/large.jpg")
+    told = stage(env, source, tmp_path / "copy", "--keys", tmp_path / "keys", "--verify")
+    assert told["complete"] and told["files"] == told["copied_files"] == told["parts"][0]["samples"] == 2
+    assert files(tmp_path / "copy") == files(source)
+
+
 def test_a_single_file_in_pieces(env: dict[str, str], tmp_path: Path) -> None:
     source = tmp_path / "train.H5"
     source.write_bytes(random.Random(1).randbytes(30 << 20) + b"tail")
