@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataset/inner.h"
 #include "dataset/shards.h"
 #include "feed/source_io.h"
 #include "io/io.h"
@@ -277,19 +278,19 @@ static int list_samples(struct stage_list *l, const char *source, const char *na
     return 0;
 }
 
-/* train/ and val/ beside each other: each by itself. */
+/* train/ and val/ beside each other, in a folder or a bucket: each by itself. */
 static int list_parts(struct stage_list *l, const struct stage_request *q, struct stage_result *out, struct fb_error *e)
 {
     static const char *const names[] = {"train", "val", "valid", "validation", "test"};
-    char path[4096];
-    struct stat st;
+    struct dataset_request r = request_for(q->source, q);
     for (int i = 0; i < 5; i++) {
-        int n = snprintf(path, sizeof(path), "%s/%s", q->source, names[i]);
-        bool is_there = n < (int)sizeof(path) && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-        if (i == 0 && !is_there)
+        char *inner;
+        int rc = inner_find(&r, names[i], &inner, e);
+        if (rc == 0 && i == 0)
             return list_samples(l, q->source, "", q, out, e);
-        if (is_there)
-            FB_TRY(list_samples(l, path, names[i], q, out, e));
+        rc = rc == 1 ? list_samples(l, inner, names[i], q, out, e) : rc;
+        free(inner);
+        FB_TRY(rc);
     }
     const char *left = stage_keys_left(&l->keys);
     return left ? missing_key(left, q, e) : 0;
@@ -327,7 +328,7 @@ static int list_by_kind(struct stage_list *l, const struct stage_request *q, str
     struct stat st;
     bool is_there = stat(q->source, &st) == 0;
     if (strstr(q->source, "://"))
-        return list_samples(l, q->source, "", q, out, e);
+        return has_choice(q) ? list_parts(l, q, out, e) : list_samples(l, q->source, "", q, out, e);
     if (is_there && S_ISDIR(st.st_mode))
         return has_choice(q) ? list_parts(l, q, out, e) : list_all_files(l, q, out, e);
     if (is_there && is_manifest(q->source))

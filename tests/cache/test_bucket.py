@@ -54,6 +54,87 @@ def test_a_staged_bucket_is_the_folder(server: Server, env: dict[str, str], phot
     assert contents(tmp_path / "part") == contents(tmp_path / "same") and len(contents(tmp_path / "part")) == 6
 
 
+@pytest.fixture(scope="module")
+def imagenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train/ and val/ with the same classes, and a file beside them that is no sample."""
+    folder = tmp_path_factory.mktemp("imagenet")
+    for part, count in (("train", 5), ("val", 3)):
+        for c in range(6):
+            for i in range(count):
+                path = folder / part / f"n{c}" / f"{part}_{i}.jpg"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.new("RGB", (40 + i, 30 + c), (20 * i, 40 * c, count)).save(path)
+    (folder / "mapping.txt").write_text("n0 tench\n")
+    return folder
+
+
+@pytest.mark.parametrize("how", [
+    ["--classes", "2", "--class-seed", "42"], ["--classes", "4", "--class-seed", "7", "--per-class", "2"], ["--classes", "n1,n5"],
+    ["--per-class", "1"], ["--fraction", "0.4"],
+])
+@pytest.mark.parametrize("page_size", [1000, 7])
+def test_train_and_val_of_a_bucket_are_staged_as_those_of_a_folder(
+        server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path, how: list[str], page_size: int) -> None:  # noqa: F811
+    upload(server, imagenet)
+    server.put("bucket", "data/mapping.txt", b"n0 tench\n")
+    server.page_size = page_size
+    told = run(env, "stage", "s3://bucket/data/", tmp_path / "copy", *how)
+    same = run(env, "stage", imagenet, tmp_path / "same", *how)
+    assert contents(tmp_path / "copy") == contents(tmp_path / "same") != contents(imagenet)
+    assert [(p["name"], p["fingerprint"], p["classes"]) for p in told["parts"]] == [
+        (p["name"], p["fingerprint"], p["classes"]) for p in same["parts"]]
+    assert [p["name"] for p in told["parts"]] == ["train", "val"]
+    for part in ("train", "val"):  # the subset of a loader of that prefix
+        alone = run(env, "stage", f"s3://bucket/data/{part}", tmp_path / f"alone-{part}", *how)
+        assert contents(tmp_path / f"alone-{part}") == contents(tmp_path / "copy" / part)
+        assert alone["parts"][0]["fingerprint"] == next(p["fingerprint"] for p in told["parts"] if p["name"] == part)
+
+
+def test_a_loader_of_the_bucket_takes_what_was_staged(
+        server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    fb = pytest.importorskip("fullbore")
+    upload(server, imagenet)
+    run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--classes", "3", "--class-seed", "42", "--per-class", "2")
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    for part in ("train", "val"):
+        with fb.Loader(f"s3://bucket/data/{part}", classes=3, class_seed=42, per_class=2, transforms=[fb.Resize((8, 8))],
+                       framework="numpy") as source, \
+                fb.Loader(tmp_path / "copy" / part, transforms=[fb.Resize((8, 8))], framework="numpy") as copy:
+            assert [b.sample_keys for b in source] == [b.sample_keys for b in copy]
+            assert source.classes == copy.classes
+
+
+def test_more_classes_than_a_part_has_are_refused(server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:  # noqa: F811
+    upload(server, imagenet)
+    done = subprocess.run([COMMAND, "stage", "s3://bucket/data", str(tmp_path / "copy"), "--classes", "7"], env=env, capture_output=True, text=True)
+    assert done.returncode and "of 6" in done.stderr, done.stderr
+
+
+def test_samples_of_a_bucket_by_key(server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:  # noqa: F811
+    upload(server, imagenet)
+    keys = ["val/n2/val_1.jpg", "train/n4/train_0.jpg"]
+    (tmp_path / "keys").write_text("\n".join(keys) + "\n")
+    run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--keys", tmp_path / "keys")
+    assert sorted(contents(tmp_path / "copy")) == sorted(keys)
+    (tmp_path / "keys").write_text("\n".join([*keys, "n4/train_0.jpg"]) + "\n")
+    done = subprocess.run([COMMAND, "stage", "s3://bucket/data", str(tmp_path / "other"), "--keys", str(tmp_path / "keys")], env=env,
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and "no sample 'n4/train_0.jpg'" in done.stderr
+
+
+def test_options_of_the_reader_need_no_place(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    upload(server, photos)
+    assert run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--io", "s3:hedge=0,concurrency=2")["complete"]
+    assert contents(tmp_path / "copy") == contents(photos)
+    from_environment = {**env, "FULLBORE_IO": "s3:hedge=0"}
+    assert run(from_environment, "stage", "s3://bucket/data", tmp_path / "again")["complete"]
+    for how, where in ((["--io", "s3:hedge=7"], env), ([], {**env, "FULLBORE_IO": "s3:hedge=7"})):  # they are read
+        for command in (["stage", "s3://bucket/data", str(tmp_path / "none")], ["bench", "s3://bucket/data"]):
+            done = subprocess.run([COMMAND, *command, *how], env=where, capture_output=True, text=True, timeout=60)
+            assert done.returncode and "hedge" in done.stderr, (command, how, done.stderr)
+
+
 def test_a_cached_bucket_is_read_once(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
     upload(server, photos)
     bench = ["bench", "s3://bucket/data", "--transform", "eval224", "--cache-dir", tmp_path / "kept"]
