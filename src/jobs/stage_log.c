@@ -20,7 +20,7 @@
 #include "jobs/stage_own.h"
 #include "jobs/write_all.h"
 
-static const char log_name[] = ".fullbore-stage";
+static const char log_name[] = STAGE_LOG_NAME;
 enum { TOGETHER = 64 }; /* records that are written at once; a run that is killed copies those files again */
 static const uint64_t written_every_ns = 100000000;
 

@@ -10,6 +10,7 @@
 #include "jobs/stage.h"
 #include "model/io_ops.h"
 
+#define STAGE_LOG_NAME ".fullbore-stage"
 enum { STAGE_PIECE = 8 << 20, STAGE_NAMED = 1000 };
 
 /* A file to make. */

@@ -311,6 +311,19 @@ def test_pieces_that_are_there_are_not_read_again(env: dict[str, str], tmp_path:
     assert (tmp_path / "copy/train.h5").read_bytes() == source.read_bytes() and not marks.exists()
 
 
+def test_a_staged_copy_is_staged_on(env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:
+    stage(env, imagenet, tmp_path / "ssd")
+    left = ["train/n00/large.h5.fullbore-part", "train/n00/large.h5.fullbore-marks", "val/.fullbore-0123456789abcdef"]
+    for name in left:  # by a run that was killed
+        (tmp_path / "ssd" / name).write_bytes(b"half")
+    (tmp_path / "ssd/.fullbore-notes").write_text("somebody's own")
+    told = stage(env, tmp_path / "ssd", tmp_path / "ram", "--verify")
+    want = {name: found for name, found in files(tmp_path / "ssd").items() if name not in left}
+    assert told["complete"] and files(tmp_path / "ram") == want and ".fullbore-notes" in want
+    told = stage(env, tmp_path / "ssd", tmp_path / "ram", "--resume")
+    assert told["complete"] and told["copied_files"] == 0
+
+
 # ---- when things go wrong
 
 
