@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -72,6 +72,12 @@ static bool is_number(const char *s)
     return n > 0 && !s[n] && n < 10;
 }
 
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 /* "100", "cat,dog", or a file: as fb_options has them. The text is the caller's to free. */
 static int set_classes(const char *given, struct stage_request *q, char **text)
 {
@@ -85,7 +91,7 @@ static int set_classes(const char *given, struct stage_request *q, char **text)
     *text = malloc(strlen(given) + 2);
     if (!*text || !given[0])
         return -1;
-    if (access(given, R_OK) == 0) {
+    if (is_file(given)) {
         sprintf(*text, "@%s", given);
     } else {
         strcpy(*text, given);

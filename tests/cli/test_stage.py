@@ -112,6 +112,13 @@ def test_classes_come_from_a_file(env: dict[str, str], imagenet: Path, tmp_path:
     assert sorted(p.name for p in (tmp_path / "copy/val").iterdir()) == ["n01", "n11"]
 
 
+def test_a_folder_that_is_called_like_a_class_is_no_list_of_names(env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:
+    done = subprocess.run([COMMAND, "stage", imagenet, tmp_path / "copy", "--classes", "n03"], env=env, cwd=imagenet / "train",
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in (tmp_path / "copy/val").iterdir()) == ["n03"]
+
+
 def test_samples_by_key(env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:
     keys = ["train/n04/train_2.jpg", "val/n00/val_0.jpg", "train/n00/train_5.jpg"]
     (tmp_path / "keys").write_text("\n".join(keys) + "\n")
