@@ -130,8 +130,8 @@ static int add_sample(struct stage_list *l, const char *part, uint64_t i, uint8_
     FB_TRY(catalog_sample(l->source[source].dataset.catalog, i, &s, e));
     FB_TRY(meet_class(l->source[source].dataset.catalog, i, is_met, e));
     bool is_whole = s.offset == 0 && s.length == s.object_size;
-    struct stage_item item = {.offset = s.offset, .length = is_whole ? IO_WHOLE : s.length, .size = s.length, .mtime_ns = s.mtime_ns,
-                              .source = source};
+    struct stage_item item = {.offset = s.offset, .length = is_whole ? IO_WHOLE : s.length, .size = s.length,
+                              .object_size = s.object_size, .mtime_ns = s.mtime_ns, .source = source};
     return stage_list_add(l, part, s.key, strcmp(s.key, s.object) == 0 ? NULL : s.object, &item, e);
 }
 
@@ -245,7 +245,7 @@ static int add_file(struct stage_list *l, const char *path, const struct stage_r
     if (rc == 0 && fstatat(l->source[0].root_fd, name, &st, 0) < 0)
         rc = error_set_errno(e, "stage", errno, "look at the file");
     if (rc == 0) {
-        struct stage_item item = {.length = IO_WHOLE, .size = (uint64_t)st.st_size,
+        struct stage_item item = {.length = IO_WHOLE, .size = (uint64_t)st.st_size, .object_size = (uint64_t)st.st_size,
                                   .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
         rc = stage_list_add(l, "", name, NULL, &item, e);
     }

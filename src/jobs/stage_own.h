@@ -19,6 +19,7 @@ struct stage_item {
     uint64_t object; /* what to read, in stage_list.names */
     uint64_t offset, length; /* IO_WHOLE: all of it */
     uint64_t size;   /* bytes to expect */
+    uint64_t object_size; /* of what is read: of the archive that it is a range of, otherwise the same */
     int64_t mtime_ns;
     uint32_t source; /* in stage_list.source */
     bool is_there;   /* from an earlier run */

@@ -98,7 +98,7 @@ static int meet(struct walk *w, int fd, const char *name, struct fb_error *e)
     else if (rc == 0 && S_ISDIR(st.st_mode))
         rc = enter(w, fd, name, &st, e);
     else if (rc == 0 && S_ISREG(st.st_mode) && !is_of_staging(name)) {
-        struct stage_item item = {.length = IO_WHOLE, .size = (uint64_t)st.st_size, .source = w->source,
+        struct stage_item item = {.length = IO_WHOLE, .size = (uint64_t)st.st_size, .object_size = (uint64_t)st.st_size, .source = w->source,
                                   .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
         rc = stage_list_add(w->list, w->part, w->path.data, NULL, &item, e);
     }

@@ -344,6 +344,35 @@ def test_a_file_that_cannot_be_read_makes_it_partly_done(env: dict[str, str], im
     run(env, "stage", imagenet, tmp_path / "none", "--io", "fault:error=EIO", code=1)
 
 
+def test_an_archive_that_is_replaced_meanwhile_is_never_mixed(env: dict[str, str], tmp_path: Path) -> None:
+    members = [f"c{i % 2}/{i:02d}.jpg" for i in range(40)] + ["c0/large.jpg"]
+    versions: list[dict[str, bytes]] = []
+    for version in range(2):  # names and sizes are the same
+        dice = random.Random(version)
+        versions.append({name: b"\xff\xd8\xff\xe0" + dice.randbytes(18 << 20 if "large" in name else 3000) for name in members})
+        for name, data in versions[version].items():
+            path = tmp_path / f"v{version}" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        with tarfile.open(tmp_path / f"v{version}.tar", "w") as t:
+            for name in members:
+                t.add(tmp_path / f"v{version}" / name, name)
+    archive, copy = tmp_path / "v0.tar", tmp_path / "copy"
+    process = subprocess.Popen([COMMAND, "stage", archive, copy, "--per-class", "100", "--io", "slow:iops=40", "--json"], env=env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not files(copy) and process.poll() is None:
+        time.sleep(0.005)
+    os.replace(tmp_path / "v1.tar", archive)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 4 and "its archive changed while it was copied" in err, (process.returncode, err)
+    told = json.loads(out)
+    assert not told["complete"] and told["copied_files"] + told["failed_files"] == len(members)
+    there = {name: (copy / name).read_bytes() for name in members if (copy / name).exists()}
+    assert there and all(data == versions[0][name] for name, data in there.items())
+    assert stage(env, archive, copy, "--per-class", "100", "--resume", "--verify")["complete"]
+    assert {name: (copy / name).read_bytes() for name in members} == versions[1]
+
+
 def test_a_large_file_that_cannot_be_read_is_not_there(env: dict[str, str], tmp_path: Path) -> None:
     source = tmp_path / "train.h5"
     source.write_bytes(bytes(20 << 20))
