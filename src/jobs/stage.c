@@ -10,6 +10,7 @@
 
 #include "base/beneath.h"
 #include "base/clock.h"
+#include "host/host.h"
 #include "jobs/stage_own.h"
 
 void stage_note(struct stage_job *j, const char *name, const char *why)
@@ -144,14 +145,14 @@ static int plan(struct stage_job *j, struct fb_error *e)
     bool exists = stat(q->target, &st) == 0;
     FB_TRY(check_options(q, e));
     FB_TRY(check_apart(q, e));
-    stage_fit(q, 0, out); /* names the devices */
+    stage_fit(q, 0, host_memory_available(), out); /* names the devices */
     FB_TRY(stage_check_kind(q, out, e));
     FB_TRY(stage_list_make(&j->list, q, out, e));
     out->files = j->list.count;
     out->bytes = j->list.bytes;
     if (exists)
         FB_TRY(open_log(j, e));
-    stage_fit(q, find_there(j), out);
+    stage_fit(q, find_there(j), host_memory_available(), out);
     FB_TRY(check_fits(out, q, e));
     return exists || q->is_dry ? 0 : open_log(j, e);
 }

@@ -9,7 +9,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "host/host.h"
 #include "host/proc_mounts.h"
 #include "jobs/stage_own.h"
 
@@ -70,7 +69,7 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-void stage_fit(const struct stage_request *q, uint64_t needed, struct stage_result *out)
+void stage_fit(const struct stage_request *q, uint64_t needed, uint64_t memory, struct stage_result *out)
 {
     char there[PATH_MAX];
     struct statvfs v;
@@ -85,7 +84,6 @@ void stage_fit(const struct stage_request *q, uint64_t needed, struct stage_resu
     uint64_t unit = v.f_frsize ? v.f_frsize : v.f_bsize;
     out->free_bytes = (uint64_t)v.f_bavail * unit;
     out->keep_bytes = (uint64_t)v.f_blocks / 100 * unit;
-    uint64_t memory = host_memory_available();
     if (out->is_memory && less(memory, memory / 4) < less(out->free_bytes, out->keep_bytes)) {
         out->free_bytes = memory;
         out->keep_bytes = memory / 4;

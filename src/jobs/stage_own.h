@@ -93,7 +93,8 @@ void stage_log_close(struct stage_log *l);
 int stage_log_reload(struct stage_log *l, struct fb_error *e);
 
 /* ---- stage_fit.c ---- */
-void stage_fit(const struct stage_request *q, uint64_t needed, struct stage_result *out);
+/* `memory` is what can still be used of it (host_memory_available). */
+void stage_fit(const struct stage_request *q, uint64_t needed, uint64_t memory, struct stage_result *out);
 int stage_check_kind(const struct stage_request *q, const struct stage_result *out, struct fb_error *e);
 /* What kind of device a path (or the nearest folder above that exists) lies on. */
 void stage_device(const char *path, char *out, size_t out_size, bool *is_memory, bool *is_ssd);

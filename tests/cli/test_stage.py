@@ -446,3 +446,28 @@ def test_memory_is_not_filled(env: dict[str, str], tmp_path: Path) -> None:
     assert "it does not fit" in done.stderr and "must stay free" in done.stderr
     run(env, "stage", source, shm, code=1)
     assert not shm.exists()
+
+
+@pytest.mark.parametrize("limit", ["machine", "control group"])
+def test_memory_is_not_filled_where_the_file_system_would_have_room(env: dict[str, str], tmp_path: Path, limit: str) -> None:
+    """In a mount namespace of its own: a tmpfs that is large enough, and little memory, as the machine or a control group says."""
+    with open(tmp_path / "data.npy", "wb") as f:
+        f.truncate(64 << 20)
+    fake, ram = tmp_path / "fake", tmp_path / "ram"
+    (fake / "group/job").mkdir(parents=True)
+    ram.mkdir()
+    (fake / "self").write_text("0::/job\n")
+    (fake / "group/job/memory.current").write_text("0\n")
+    mounts = f"mount -t tmpfs -o size=1g none '{ram}' && mount --bind '{fake}/meminfo' /proc/meminfo"
+    if limit == "control group":
+        mounts += f" && mount --bind '{fake}/group' /sys/fs/cgroup && mount --bind '{fake}/self' /proc/$$/cgroup"
+    for mib, code in ((80, 1), (88, 0)):  # a quarter stays free: 60 and 66 MiB for what needs 64
+        (fake / "meminfo").write_text(f"MemTotal: 8000000 kB\nMemAvailable: {mib * 1024 if limit == 'machine' else 4000000} kB\n")
+        (fake / "group/job/memory.max").write_text(f"{mib << 20}\n")
+        command = f"{mounts} || exit 99; exec '{COMMAND}' stage '{tmp_path}/data.npy' '{ram}/copy' --dry-run --json"
+        done = subprocess.run(["unshare", "-m", "sh", "-c", command], env=env, capture_output=True, text=True, timeout=60)
+        if done.returncode == 99 or "unshare" in done.stderr:
+            pytest.skip("mounting needs root")
+        assert done.returncode == code, (mib, done.stdout, done.stderr)
+        told = json.loads(done.stdout)
+        assert told["fits"] == (code == 0) and told["free_bytes"] == mib << 20 and told["keep_free_bytes"] == mib << 18
