@@ -233,26 +233,50 @@ static struct stage_part *new_part(struct stage_result *out, const char *name)
     return p;
 }
 
-/* One file as it is, under its own name. */
+/* One file as it is, under its own name. The first one's folder is the source; files of others are read by their whole path. */
 static int add_file(struct stage_list *l, const char *path, const struct stage_request *q, struct fb_error *e)
 {
     struct stat st;
-    char *copy = strdup(path), *base = strdup(path);
-    int rc = copy && base ? 0 : error_set(e, FB_E_NOMEM, "stage", "no memory");
+    char *real = realpath(path, NULL), *copy = strdup(path);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    int rc = !copy ? error_set(e, FB_E_NOMEM, "stage", "no memory") : real ? 0 : error_set_errno(e, "stage", errno, "look at the file");
     if (rc == 0 && l->sources == 0)
         rc = open_plain(l, dirname(copy), q, e);
-    const char *name = base ? basename(base) : "";
-    if (rc == 0 && fstatat(l->source[0].root_fd, name, &st, 0) < 0)
+    if (rc == 0 && stat(real, &st) < 0)
         rc = error_set_errno(e, "stage", errno, "look at the file");
     if (rc == 0) {
         struct stage_item item = {.length = IO_WHOLE, .size = (uint64_t)st.st_size, .object_size = (uint64_t)st.st_size,
                                   .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
-        rc = stage_list_add(l, "", name, NULL, &item, e);
+        rc = stage_list_add(l, "", name, real, &item, e);
     }
     if (rc < 0)
         error_at(e, path, -1);
+    free(real);
     free(copy);
-    free(base);
+    return rc;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Packs of several folders come into one. */
+static int refuse_same_names(const struct stage_list *l, struct fb_error *e)
+{
+    const char **name = calloc(l->count + 1, sizeof(*name));
+    int rc = name ? 0 : error_set(e, FB_E_NOMEM, "stage", "no memory");
+    for (uint64_t i = 0; name && i < l->count; i++)
+        name[i] = stage_name(l, stage_item(l, i)->name);
+    if (name)
+        qsort(name, l->count, sizeof(*name), by_name);
+    for (uint64_t i = 1; rc == 0 && i < l->count; i++)
+        if (strcmp(name[i - 1], name[i]) == 0) {
+            rc = error_set(e, FB_E_USAGE, "stage", "two of the files have one name, and the copy is one folder");
+            error_remedy(e, "stage them one by one, into folders of their own");
+            error_at(e, name[i], -1);
+        }
+    free(name);
     return rc;
 }
 
@@ -260,10 +284,9 @@ static int list_files(struct stage_list *l, const char *const *path, uint32_t co
                       struct stage_result *out, struct fb_error *e)
 {
     new_part(out, "");
-    int rc = 0;
-    for (uint32_t i = 0; rc == 0 && i < count; i++)
-        rc = add_file(l, path[i], q, e);
-    return rc;
+    for (uint32_t i = 0; i < count; i++)
+        FB_TRY(add_file(l, path[i], q, e));
+    return refuse_same_names(l, e);
 }
 
 static int list_samples(struct stage_list *l, const char *source, const char *name, const struct stage_request *q, struct stage_result *out,

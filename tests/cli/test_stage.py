@@ -164,6 +164,18 @@ def test_a_pack_as_it_is_or_a_part_of_it_as_files(env: dict[str, str], imagenet:
     assert {k: v[0] for k, v in files(tmp_path / "part").items()} == {k: v[0] for k, v in files(tmp_path / "folder").items()}
 
 
+def test_packs_of_several_folders(env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:
+    for folder, name, classes in (("a", "x.tar", "n00,n01"), ("b", "x.tar", "n02"), ("b", "y.tar", "n03")):
+        stage(env, imagenet / "train", tmp_path / f"{folder}{name}", "--classes", classes)
+        (tmp_path / folder).mkdir(exist_ok=True)
+        run(env, "pack", tmp_path / f"{folder}{name}", "-o", tmp_path / folder / name)
+    stage(env, f"{tmp_path}/{{a/x,b/y}}.tar", tmp_path / "copy")
+    assert (tmp_path / "copy/x.tar").read_bytes() == (tmp_path / "a/x.tar").read_bytes()
+    assert (tmp_path / "copy/y.tar").read_bytes() == (tmp_path / "b/y.tar").read_bytes()
+    done = run(env, "stage", f"{tmp_path}/{{a,b}}/x.tar", tmp_path / "other", code=2)
+    assert "have one name" in done.stderr and not (tmp_path / "other").exists()
+
+
 def test_a_manifest_and_its_files(env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(imagenet / "val", source / "val")
