@@ -129,15 +129,19 @@ bool s3_mount_find(const char *proc, const char *path, char *url, size_t url_siz
     return true;
 }
 
-void s3_mount_offer(int root_fd, const char *root, const struct log *log)
+void s3_mount_say(const char *proc, const char *root, const struct log *log)
 {
     static atomic_flag was_said = ATOMIC_FLAG_INIT;
-    struct statfs fs;
     char url[PATH_BYTES + 256], shown[512];
-    if (!log->write || fstatfs(root_fd, &fs) < 0 || fs.f_type != FUSE_MAGIC || !s3_mount_find("/proc", root, url, sizeof(url)))
-        return;
-    if (atomic_flag_test_and_set(&was_said))
+    if (!log->write || !s3_mount_find(proc, root, url, sizeof(url)) || atomic_flag_test_and_set(&was_said))
         return;
     log_line(log, LOG_WARN, "%s is a bucket mounted by mountpoint-s3; opening %s instead reads many objects at once", root,
              url[0] ? text_escape(url, shown, sizeof(shown)) : "its s3:// URL");
+}
+
+void s3_mount_offer(int root_fd, const char *root, const struct log *log)
+{
+    struct statfs fs;
+    if (fstatfs(root_fd, &fs) == 0 && fs.f_type == FUSE_MAGIC)
+        s3_mount_say("/proc", root, log);
 }

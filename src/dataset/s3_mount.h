@@ -8,8 +8,10 @@
 
 #include "base/log.h"
 
-/* Says it in the log if the open folder `root` is one. */
+/* Says it in the log if the open folder is one. `root` is its canonical path. */
 void s3_mount_offer(int root_fd, const char *root, const struct log *log);
+/* The same by the mount table alone; `proc` as below. */
+void s3_mount_say(const char *proc, const char *root, const struct log *log);
 
 /* Is `path` inside such a mount? `proc` is "/proc" (or what a test puts in its place). *url is "s3://bucket/..." as far as the mounting
  * program's arguments tell, "" otherwise. */

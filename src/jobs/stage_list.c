@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "dataset/inner.h"
+#include "dataset/s3_mount.h"
 #include "dataset/shards.h"
 #include "feed/source_io.h"
 #include "io/io.h"
@@ -58,6 +59,9 @@ static int open_plain(struct stage_list *l, const char *folder, const struct sta
         error_at(e, folder, -1);
         return rc;
     }
+    char *real = realpath(folder, NULL);
+    s3_mount_offer(s->root_fd, real ? real : folder, &(struct log){q->log, q->ctx});
+    free(real);
     return open_io(s, q, e);
 }
 

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,34 @@ def test_options_of_the_reader_need_no_place(server: Server, env: dict[str, str]
         for command in (["stage", "s3://bucket/data", str(tmp_path / "none")], ["bench", "s3://bucket/data"]):
             done = subprocess.run([COMMAND, *command, *how], env=where, capture_output=True, text=True, timeout=60)
             assert done.returncode and "hedge" in done.stderr, (command, how, done.stderr)
+
+
+@pytest.fixture
+def mounted(photos: Path, tmp_path: Path) -> Iterator[Path]:
+    """A folder with three photographs that looks like a bucket mounted by mountpoint-s3. Nobody but the command may touch it."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    program = Path(__file__).resolve().parents[1] / "s3/fake_mount.py"
+    names = sorted(map(str, photos.rglob("*.jpg")))[:3]
+    process = subprocess.Popen(["mount-s3", str(program), "the-bucket", str(folder), *names], executable=sys.executable, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    is_ready = process.stdout.readline() == "ready\n"
+    if is_ready:
+        yield folder
+        subprocess.run(["umount", "-l", folder], check=True)
+    process.kill()
+    process.wait()
+    if not is_ready:
+        pytest.skip("mounting needs root and /dev/fuse")
+
+
+@pytest.mark.parametrize("how", [[], ["--fraction", "0.999999"]])
+def test_a_mounted_bucket_is_copied_and_its_url_offered(tmp_path: Path, photos: Path, mounted: Path, how: list[str]) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}  # noqa: F811
+    done = subprocess.run([COMMAND, "stage", mounted, tmp_path / "copy", *how], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert f"{mounted} is a bucket mounted by mountpoint-s3; opening s3://the-bucket/ instead" in done.stderr
+    assert set(contents(tmp_path / "copy").values()) == {hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(photos.rglob("*.jpg"))[:3]}
 
 
 def test_a_cached_bucket_is_read_once(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811

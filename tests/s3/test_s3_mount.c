@@ -84,9 +84,36 @@ static void a_mount_whose_program_is_not_seen_has_no_url(void **state)
     assert_string_equal(url, "");
 }
 
+static char said[2][512];
+static int lines;
+
+static void note(void *ctx, int level, const char *line)
+{
+    (void)ctx;
+    assert_int_equal(level, LOG_WARN);
+    assert_true(lines < 2);
+    snprintf(said[lines++], sizeof(said[0]), "%s", line);
+}
+
+static void the_url_is_offered_once(void **state)
+{
+    (void)state;
+    const struct log log = {note, NULL}, nowhere = {NULL, NULL};
+    s3_mount_say(proc, "/mnt/other/x", &log);
+    s3_mount_say(proc, "/mnt/my bucket/class1", &nowhere);
+    assert_int_equal(lines, 0);
+    s3_mount_say(proc, "/mnt/my bucket/class1", &log);
+    s3_mount_say(proc, "/mnt/my bucket/class1", &log);
+    s3_mount_say(proc, "/mnt/lost/x", &log);
+    assert_int_equal(lines, 1);
+    assert_string_equal(said[0], "/mnt/my bucket/class1 is a bucket mounted by mountpoint-s3; opening s3://the-bucket/train/class1 instead reads many "
+                                 "objects at once");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_mounted_buckets_url_is_found), cmocka_unit_test(other_folders_are_none),
-                                       cmocka_unit_test(a_mount_whose_program_is_not_seen_has_no_url)};
+                                       cmocka_unit_test(a_mount_whose_program_is_not_seen_has_no_url),
+                                       cmocka_unit_test(the_url_is_offered_once)};
     return cmocka_run_group_tests(tests, make, clean);
 }
