@@ -1,7 +1,8 @@
 /* floor_stage: the two halves of staging, each alone.
  *
  *     floor_stage read FOLDER SPEC       every file below FOLDER through an io back-end, 64 in flight, bytes dropped
- *     floor_stage write FOLDER TARGET    every file's bytes, in memory already, into TARGET by 4 threads: open, write, close; then syncfs
+ *     floor_stage write FOLDER TARGET    every file's bytes, in memory already, into TARGET by 4 threads, under the same relative paths: mkdir
+ *                                        once per folder, then open, write, close; at last syncfs
  *
  * Prints one JSON object: files, bytes, seconds.
  */
@@ -29,6 +30,9 @@ struct file {
 
 static struct file *files;
 static uint64_t count, total;
+static char **folders; /* relative, outer ones first */
+static uint64_t folder_count;
+static size_t root_length;
 static _Atomic uint64_t next_file;
 
 static void die(const char *what)
@@ -39,7 +43,8 @@ static void die(const char *what)
 
 static int note(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
-    (void)where;
+    if (kind == FTW_D && where->level > 0 && folder_count < FILES_MOST)
+        folders[folder_count++] = strdup(path + root_length + 1);
     if (kind != FTW_F || count == FILES_MOST)
         return 0;
     files[count++] = (struct file){strdup(path), (uint64_t)st->st_size, NULL};
@@ -122,9 +127,8 @@ static void load(struct file *f)
 static void *write_some(void *target)
 {
     for (uint64_t i; (i = atomic_fetch_add(&next_file, 1)) < count;) {
-        char path[4096];
-        snprintf(path, sizeof(path), "%s/%llu", (const char *)target, (unsigned long long)i);
-        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+        const char *path = files[i].path + root_length + 1;
+        int fd = openat(*(const int *)target, path, O_WRONLY | O_CREAT | O_EXCL, 0666);
         if (fd < 0 || write(fd, files[i].bytes, files[i].size) != (ssize_t)files[i].size)
             die(path);
         close(fd);
@@ -132,16 +136,21 @@ static void *write_some(void *target)
     return NULL;
 }
 
-static void write_all_files(char *target)
+static void write_all_files(const char *target)
 {
     pthread_t thread[WRITERS];
+    int fd = open(target, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        die(target);
+    for (uint64_t i = 0; i < folder_count; i++)
+        if (mkdirat(fd, folders[i], 0777) < 0)
+            die(folders[i]);
     for (int i = 0; i < WRITERS; i++)
-        if (thread_start(&thread[i], "write", write_some, target, NULL) < 0)
+        if (thread_start(&thread[i], "write", write_some, &fd, NULL) < 0)
             die("thread");
     for (int i = 0; i < WRITERS; i++)
         pthread_join(thread[i], NULL);
-    int fd = open(target, O_RDONLY | O_DIRECTORY);
-    if (fd < 0 || syncfs(fd) < 0)
+    if (syncfs(fd) < 0)
         die(target);
     close(fd);
 }
@@ -150,10 +159,13 @@ int main(int argc, char **argv)
 {
     bool reads = argc == 4 && strcmp(argv[1], "read") == 0, writes = argc == 4 && strcmp(argv[1], "write") == 0;
     files = calloc(FILES_MOST, sizeof(*files));
-    if (!files || (!reads && !writes)) {
+    folders = calloc(FILES_MOST, sizeof(*folders));
+    if (!files || !folders || (!reads && !writes)) {
         fprintf(stderr, "usage: floor_stage read FOLDER SPEC | write FOLDER TARGET\n");
         return 2;
     }
+    for (root_length = strlen(argv[2]); root_length > 1 && argv[2][root_length - 1] == '/'; root_length--)
+        argv[2][root_length - 1] = 0;
     nftw(argv[2], note, 32, 0);
     for (uint64_t i = 0; writes && i < count; i++)
         load(&files[i]);
