@@ -1,6 +1,6 @@
 """S3 against what is possible: a real server on this machine (rclone), near and 30 ms away; a bare libcurl loop as the floor; other clients.
 
-    bench/s3.py [--build DIR] [--photos FOLDER] [--rounds N] [--peers] [--only near far large hedge feed accelerator] [--json]
+    bench/s3.py [--build DIR] [--photos FOLDER] [--rounds N] [--peers] [--only near far stage large hedge feed accelerator] [--json]
 
 Sides take turns within a round; figures are medians over the rounds; every side reports how many objects came, and a missing one stops the
 bench. Server, proxy and client share this machine's cores, so ratios are what counts. Nothing leaves the machine.
@@ -69,7 +69,7 @@ class Bench:
         self.running: list[subprocess.Popen] = []
         bucket = self.folder / "root/bench"
         bucket.mkdir(parents=True)
-        shutil.copytree(options.photos, bucket / "photos")
+        shutil.copytree(options.photos, bucket / "photos", ignore=shutil.ignore_patterns(".*"))
         for path in (bucket / "photos").rglob("*.jpg"):  # four times all, under other names: an epoch that takes some time
             for i in range(4):
                 to = bucket / "more" / str(i) / path.relative_to(bucket / "photos")
@@ -157,6 +157,22 @@ class Bench:
             self.note(f"{name}_ours_mb_per_second", self.ours(port, self.large)["bytes_per_second"] / 1e6)
         self.row(f"{name}: MB/s", f"{name}_ours_mb_per_second", f"{name}_floor_mb_per_second", ">= 0.9")
 
+    def stage(self, name: str, port: int, tries: tuple[int, ...]) -> None:
+        """Staging against the slower of its halves: the bare loop at its best concurrency, and the files written to the same disk."""
+        source, due = str(self.folder / "root/bench/photos"), sum(size for _, size in self.objects)
+        for turn in range(self.options.rounds):
+            alone, target = (str(self.folder / f"{name}-{side}-{turn}") for side in ("alone", "target"))  # none is removed before the end
+            os.sync()
+            read = min(self.floor(port, self.objects, c)["seconds"] for c in tries)
+            write = self.answer([str(self.build / "bench/floor_stage"), "write", source, alone], "", self.env(port), due)["seconds"]
+            both = self.answer([str(self.build / "src/cli/fullbore"), "stage", "s3://bench/photos", target, "--json"], "", self.env(port), due)
+            self.note(f"{name}_source_alone_seconds", read)
+            self.note(f"{name}_target_alone_seconds", write)
+            self.note(f"{name}_slower_objects_per_second", len(self.objects) / max(read, write))
+            self.note(f"{name}_objects_per_second", both["copied_files"] / both["seconds"])
+        self.row(f"{name}: objects/s against the slower of source and target alone", f"{name}_objects_per_second",
+                 f"{name}_slower_objects_per_second", ">= 0.9")
+
     def row(self, what: str, ours: str, other: str, wanted: str) -> None:
         a, b = self.median(ours), self.median(other)
         print(f"  {what}: {a:.3g} | {b:.3g} | {a / b:.3f} (wanted {wanted})", flush=True)
@@ -238,7 +254,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--hedge-objects", type=int, default=20_000)
     parser.add_argument("--peers", action="store_true", help="also boto3 and s3torchconnector in a DataLoader, if they are installed")
-    parser.add_argument("--only", nargs="+", default=["near", "far", "large", "hedge", "feed", "accelerator"])
+    parser.add_argument("--only", nargs="+", default=["near", "far", "stage", "large", "hedge", "feed", "accelerator"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if not options.photos.is_dir():
@@ -251,6 +267,8 @@ def main() -> int:
                 b.small(name, port, tries)
                 if options.peers:
                     b.peers(name, port)
+            if "stage" in options.only:
+                b.stage(f"stage_{name}", port, tries)
             if "feed" in options.only:
                 b.feed(f"feed_{name}", port)
             if "accelerator" in options.only:

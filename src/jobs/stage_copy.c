@@ -13,7 +13,7 @@
 #include "base/thread.h"
 #include "jobs/stage_own.h"
 
-enum { WRITERS = 4, WRITERS_MOST = 64, PIECES_MOST = 256, BYTES_MOST = 128 << 20, GROWS_MOST = 3 };
+enum { WRITERS = 4, WRITERS_MOST = 64, PIECES_MOST = 512, BYTES_MOST = 128 << 20, GROWS_MOST = 3 };
 
 struct large {
     struct stage_large file;
