@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "s3"))
 Image = pytest.importorskip("PIL.Image")
 from s3_client import COMMAND  # noqa: E402
 from s3_fixtures import env, server  # noqa: E402, F401
-from server import Fault, Server  # noqa: E402
+from server import Fault, Handler, Server  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +135,36 @@ def test_options_of_the_reader_need_no_place(server: Server, env: dict[str, str]
         for command in (["stage", "s3://bucket/data", str(tmp_path / "none")], ["bench", "s3://bucket/data"]):
             done = subprocess.run([COMMAND, *command, *how], env=where, capture_output=True, text=True, timeout=60)
             assert done.returncode and "hedge" in done.stderr, (command, how, done.stderr)
+
+
+def test_a_bucket_that_is_far_away_is_staged_by_hundreds_of_requests_at_once(
+        server: Server, env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    for i in range(400):
+        server.put("bucket", f"data/c/{i}.jpg", b"\xff\xd8\xff\xe0" + bytes(i))
+    state, enough = {"seen": 0, "waiting": 0, "most": 0}, threading.Event()
+
+    def hold(self: Handler, f: Fault, r: object) -> bool:
+        """The first answers say how far away it is; later ones wait for company."""
+        with server.lock:
+            state["seen"] += 1
+            is_first = state["seen"] <= 32
+            state["waiting"] += not is_first
+            state["most"] = max(state["most"], state["waiting"])
+        if is_first:
+            time.sleep(0.1)
+            return False
+        if state["most"] > 128:
+            enough.set()
+        if not enough.wait(5):
+            enough.set()  # nobody else comes
+        with server.lock:
+            state["waiting"] -= 1
+        return False
+
+    monkeypatch.setattr(Handler, "go_wrong", hold)
+    server.faults = [Fault("hold", ".jpg")]
+    assert run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--io", "s3:hedge=0")["complete"]
+    assert state["most"] > 128, state
 
 
 @pytest.fixture
