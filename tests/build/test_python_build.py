@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -74,6 +75,30 @@ def test_what_the_function_does_wrong_is_said_and_leaves_nothing(wavs: Path, tmp
         fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=20, transforms=CLIP, framework="numpy")
     assert [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
     assert not any(t.name == "fb-build-write" for t in threading.enumerate())
+
+
+def answers(*results):
+    """A function that returns these, one batch after the other, and the last one from then on."""
+    left = itertools.chain(results, itertools.repeat(results[-1]))
+    return lambda x: {name: np.resize(np.asarray(value), (len(x), *np.shape(value))) for name, value in next(left).items()}
+
+
+ONE, TWO = np.zeros((1, 4)), np.zeros((2, 4))
+
+
+@pytest.mark.parametrize(("fn", "flatten", "word"), [
+    (answers({"a": 1.0, "b": 1.0}, {"a": 1.0}), False, r"the fields \['a'\]; before they were \['a', 'b'\]"),
+    (answers({"a": 1.0}, {"a": 1.0, "b": 1.0}), False, r"the fields \['a', 'b'\]; before"),
+    (answers({"a": np.nan, "b": 1.0}, {"a": 1.0}), False, "before they were"),
+    (answers({}), False, "no array"),
+    (answers({"a": ONE}, {"a": TWO}), True, "2 rows of 'a'.*before it was 1"),
+    (answers({"a": ONE * np.nan}, {"a": TWO}), True, "2 rows of 'a'.*before it was 1"),
+    (answers({"a": TWO, "b": ONE}), True, "1 rows of 'b'.*before it was 2"),
+], ids=["less", "more", "less, all left out before", "none", "more rows", "more rows, all left out before", "rows by field"])
+def test_every_batch_gives_the_fields_and_rows_of_the_first_one(wavs: Path, tmp_path: Path, fn, flatten: bool, word: str) -> None:
+    with pytest.raises(fb.errors.UsageError, match=word):
+        fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=20, flatten=flatten, on_nan="skip", transforms=CLIP, framework="numpy")
+    assert [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
 
 
 def test_rows_that_are_not_numbers_can_be_left_out(wavs: Path, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ class _Sink:
         self.file, self.samples, self.flatten, self.on_nan, self.report = file, samples, flatten, on_nan, report
         self.keys: list[str] = []
         self.shapes: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
-        self.per_sample = 1
+        self.per_sample = 0  # until the first batch
 
     def _check(self, name: str, array: Any, count: int, keys: list[str]) -> np.ndarray[Any, Any]:
         rows = np.asarray(array)
@@ -155,11 +155,22 @@ class _Sink:
         shape = rows.shape[2:] if self.flatten else rows.shape[1:]
         many = rows.shape[1] if self.flatten else 1
         known = self.shapes.setdefault(name, (rows.dtype, shape))
-        if known != (rows.dtype, shape) or (self.keys and many != self.per_sample):
+        self.per_sample = self.per_sample or many
+        if known != (rows.dtype, shape):
             raise UsageError(f"fn returned {name!r} as {rows.dtype} of shape {rows.shape}; before it was {known[0]} with rows of "
                              f"{known[1]}", stage="build", path=keys[0], remedy="all batches must give rows of one shape and dtype")
-        self.per_sample = many
+        if many != self.per_sample:
+            raise UsageError(f"fn returned {many} rows of {name!r} for each sample; before it was {self.per_sample}", stage="build",
+                             path=keys[0], remedy="all fields of all batches must give as many")
         return rows
+
+    def _check_names(self, names: Mapping[str, Any], keys: list[str]) -> None:
+        """Every batch has the fields of the first one, also when not a sample of that one was kept: else columns would not align."""
+        if not names:
+            raise UsageError("fn returned no array", stage="build", path=keys[0])
+        if self.shapes and names.keys() != self.shapes.keys():
+            raise UsageError(f"fn returned the fields {sorted(names)}; before they were {sorted(self.shapes)}", stage="build", path=keys[0],
+                             remedy="all batches must give the same fields")
 
     def _bad(self, arrays: Mapping[str, np.ndarray[Any, Any]], keys: list[str], kept: np.ndarray[Any, Any]) -> None:
         """Rows that are not numbers: raise, leave out, or keep."""
@@ -181,10 +192,9 @@ class _Sink:
 
     def write(self, keys: list[str], results: dict[str, Any], labels: dict[str, Any], kept: np.ndarray[Any, Any] | None) -> None:
         chosen = np.ones(len(keys), dtype=bool) if kept is None else kept.copy()
+        self._check_names(results, keys)
         arrays = {name: self._check(name, array, len(keys), keys) for name, array in results.items()}
         self._bad(arrays, keys, chosen)
-        if self.keys and not set(arrays) <= self.file.columns.keys():
-            raise UsageError("fn returned other fields than before", stage="build", path=keys[0])
         names = [key for key, is_kept in zip(keys, chosen, strict=True) if is_kept]
         for name, rows in {**arrays, **{n: np.asarray(v) for n, v in labels.items() if n not in arrays}}.items():
             flat = self.flatten and name in arrays
