@@ -1,14 +1,21 @@
 """Writing HDF5 without libhdf5's lock: numbers go to their places in a plain file, and ``fullbore-hdf5 adopt`` puts the structure around
 them at the end. The layout of what it is told is that of src/model/hdf5_adopt.h.
+
+Until then the file is ``.NAME.partial``. Whoever writes it, this or the command, holds a lock on it, and empties it only when it is certain
+that the file it locked still has that name: between opening and locking another build may have given it its final one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import errno
 import fcntl
 import os
 import struct
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +24,8 @@ import numpy as np
 from .errors import Error
 
 FIRST = 4096  # bytes before the data
+_TRIES = 10
+_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
 _MAGIC, _FD, _NAME, _DIMS = 0x31414866, 3, 64, 8
 _CODES = {"uint8": 1, "int8": 2, "uint16": 3, "int16": 4, "uint32": 5, "int32": 6, "uint64": 7, "int64": 8, "float16": 9, "float32": 11,
           "float64": 12, "bool": 13}
@@ -56,21 +65,80 @@ class Hdf5File:
         self.path = Path(output)
         self.partial = self.path.parent / f".{self.path.name}.partial"
         self._helper = find_helper()
-        if self.path.exists() and not overwrite:
-            raise Error("the output is there already", stage="build", path=str(self.path), remedy="overwrite=True replaces it, at the end")
-        try:
-            self.fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-        except OSError as error:
-            raise Error(f"cannot make it: {error.strerror}", stage="build", path=str(self.partial), sys_errno=error.errno) from error
-        try:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self.fd)
-            raise Error("another build is writing this file", stage="build", path=str(self.path),
-                        remedy="wait for it, or choose another name") from None
-        os.ftruncate(self.fd, 0)
+        self.overwrite = overwrite
+        with self._doing("make it"):
+            self.fd = self._open()
         self.columns: dict[str, Column] = {}
         self.end = FIRST
+
+    def _open(self) -> int:
+        """The partial file, empty and locked."""
+        self._check_output()
+        for _ in range(_TRIES):
+            fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            try:
+                self._lock(fd)
+                if self._is_still_there(fd):
+                    self._check_again(fd)
+                    os.ftruncate(fd, 0)
+                    self._journal().unlink(missing_ok=True)  # of a command's build whose rows were just put away
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+        raise Error("it is made and removed by somebody else all the time", stage="build", path=str(self.partial))
+
+    def _check_output(self) -> None:
+        if not os.path.lexists(self.path):
+            return
+        if self.path.exists() and not self.path.is_file():
+            raise Error("the output is there and is no file", stage="build", path=str(self.path))
+        if not self.overwrite:
+            raise self._is_there()
+
+    def _check_again(self, fd: int) -> None:
+        """With the lock in hand; what we made for nothing goes."""
+        try:
+            self._check_output()
+        except Error:
+            if os.fstat(fd).st_size == 0:
+                self.partial.unlink()
+            raise
+
+    def _is_there(self) -> Error:
+        return Error("the output is there already", stage="build", path=str(self.path), remedy="overwrite=True replaces it, at the end")
+
+    def _lock(self, fd: int) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Error("another build is writing this file", stage="build", path=str(self.path),
+                        remedy="wait for it, or choose another name") from None
+
+    def _is_still_there(self, fd: int) -> bool:
+        """The name is that of the file which is locked. One that has another name as well is a finished build that ended in a crash between
+        getting the one and losing the other: it keeps the other."""
+        mine = os.fstat(fd)
+        try:
+            there = os.stat(self.partial, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        if (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
+            return False
+        if mine.st_nlink > 1:
+            os.unlink(self.partial)
+        return mine.st_nlink == 1
+
+    def _journal(self) -> Path:
+        return self.path.parent / f".{self.path.name}.journal"
+
+    @contextlib.contextmanager
+    def _doing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise Error(f"cannot {what}: {error.strerror}", stage="build", path=str(self.path), sys_errno=error.errno) from error
 
     def add(self, name: str, dtype: Any, shape: tuple[int, ...], most_rows: int) -> Column:
         """Room for a dataset of at most so many rows."""
@@ -102,20 +170,31 @@ class Hdf5File:
         end = max((c.offset + c.rows * c.row_bytes for c in columns), default=FIRST)
         records = [_attribute(name, value) for name, value in attributes.items()]
         text = struct.pack("<4IQ", _MAGIC, len(columns), len(records), 0, end) + b"".join([c.record() for c in columns] + records)
-        os.ftruncate(self.fd, end)
-        with tempfile.TemporaryFile() as description:
-            description.write(text)
-            description.seek(0)
-            self._adopt(description.fileno())
-        size = os.fstat(self.fd).st_size
-        os.fsync(self.fd)
-        os.rename(self.partial, self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        os.fsync(folder)
-        os.close(folder)
-        os.close(self.fd)
-        self.fd = -1
+        with self._doing("put HDF5's structure around it"):
+            os.ftruncate(self.fd, end)
+            with tempfile.TemporaryFile() as description:
+                description.write(text)
+                description.seek(0)
+                self._adopt(description.fileno())
+        with self._doing("bring it to the disk"):
+            size = os.fstat(self.fd).st_size
+            os.fsync(self.fd)
+        with self._doing("give the file its name"):
+            self._publish()
+            os.close(self.fd)
+            self.fd = -1
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            os.fsync(folder)
+            os.close(folder)
         return size
+
+    def _publish(self) -> None:
+        if self.overwrite:
+            return os.rename(self.partial, self.path)
+        try:
+            _rename_new(self.partial, self.path)
+        except FileExistsError:
+            raise self._is_there() from None
 
     def _adopt(self, description: int) -> None:
         data = fcntl.fcntl(self.fd, fcntl.F_DUPFD_CLOEXEC, 10)
@@ -136,9 +215,21 @@ class Hdf5File:
     def drop(self) -> None:
         """Gives up: nothing is left."""
         if self.fd >= 0:
-            os.unlink(self.partial)
+            self.partial.unlink(missing_ok=True)
             os.close(self.fd)
             self.fd = -1
+
+
+def _rename_new(old: Path, new: Path) -> None:
+    """Never replaces anything. Where the file system or the C library cannot do that at once: a second name, then the first one goes."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is not None:
+        if rename(_AT_FDCWD, os.fsencode(old), _AT_FDCWD, os.fsencode(new), _RENAME_NOREPLACE) == 0:
+            return
+        if ctypes.get_errno() not in (errno.EINVAL, errno.ENOSYS):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(new))
+    os.link(old, new)
+    os.unlink(old)
 
 
 def _attribute(name: str, value: str | int | float) -> bytes:
