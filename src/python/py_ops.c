@@ -1,4 +1,7 @@
-/* Single images: the buffers are Python's, made to measure there; their sizes are checked again here. */
+/* Single images, and checksums: the buffers are Python's, made to measure there; their sizes are checked again here. */
+#include <string.h>
+
+#include "base/checksum.h"
 #include "base/text.h"
 #include "python/module.h"
 
@@ -71,6 +74,29 @@ static PyObject *ops_resize_image(PyObject *module, PyObject *args)
     return result;
 }
 
+/* As many rows as `out` has room for, all of one size. */
+static PyObject *ops_checksum_rows(PyObject *module, PyObject *args)
+{
+    (void)module;
+    Py_buffer rows, out;
+    if (!PyArg_ParseTuple(args, "y*w*", &rows, &out))
+        return NULL;
+    size_t count = (size_t)out.len / sizeof(uint64_t), bytes = count ? (size_t)rows.len / count : 0;
+    int fits = bytes * count == (size_t)rows.len && count * sizeof(uint64_t) == (size_t)out.len;
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t i = 0; fits && i < count; i++) {
+        uint64_t hash = checksum_of((const char *)rows.buf + i * bytes, bytes);
+        memcpy((char *)out.buf + i * sizeof(hash), &hash, sizeof(hash));
+    }
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&out);
+    if (fits)
+        Py_RETURN_NONE;
+    PyErr_SetString(PyExc_ValueError, "the rows are not all of one size");
+    return NULL;
+}
+
 static PyObject *ops_parse_size(PyObject *module, PyObject *arg)
 {
     (void)module;
@@ -109,6 +135,7 @@ PyMethodDef ops_methods[] = {
     {"image_size", ops_image_size, METH_VARARGS, "(bytes, exif) -> (height, width), from the header"},
     {"decode_region", ops_decode_region, METH_VARARGS, "(bytes, exif, top, left, height, width, out)"},
     {"resize_image", ops_resize_image, METH_VARARGS, "(pixels, height, width, channels, filter, out_height, out_width, out)"},
+    {"checksum_rows", ops_checksum_rows, METH_VARARGS, "(rows, out): xxh3 of each row, as 64 bits"},
     {"parse_size", ops_parse_size, METH_O, "\"64MiB\" -> bytes"},
     {"dtype_code", ops_dtype_code, METH_O, "\"uint8\" -> the engine's number for it, 0: unknown"},
     {"find_rank", ops_find_rank, METH_NOARGS, "(rank, world size) by the environment"},
