@@ -25,10 +25,13 @@ from .errors import Error
 
 FIRST = 4096  # bytes before the data
 _TRIES = 10
+_TEXT, _OF_FILE = 32 << 10, 0xFFFFFFFF
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
 _MAGIC, _FD, _NAME, _DIMS = 0x31414866, 3, 64, 8
 _CODES = {"uint8": 1, "int8": 2, "uint16": 3, "int16": 4, "uint32": 5, "int32": 6, "uint64": 7, "int64": 8, "float16": 9, "float32": 11,
           "float64": 12, "bool": 13}
+
+Attribute = str | int | float | tuple[int, ...] | tuple[float, ...]
 
 
 def find_helper() -> str:
@@ -164,11 +167,12 @@ class Hdf5File:
             at, data = at + written, data[written:]
         column.rows += len(rows)
 
-    def finish(self, attributes: dict[str, str | int | float]) -> int:
-        """Structure, disk, name. Returns the size of the file."""
+    def finish(self, attributes: dict[str, Attribute], of_columns: dict[str, dict[str, Attribute]] | None = None) -> int:
+        """Structure, disk, name; attributes of the file and of its columns. Returns the size of the file."""
         columns = [c for c in self.columns.values() if c.rows]
         end = max((c.offset + c.rows * c.row_bytes for c in columns), default=FIRST)
-        records = [_attribute(name, value) for name, value in attributes.items()]
+        records = [_attribute(name, value, _OF_FILE) for name, value in attributes.items()]
+        records += [_attribute(name, value, i) for i, c in enumerate(columns) for name, value in (of_columns or {}).get(c.name, {}).items()]
         text = struct.pack("<4IQ", _MAGIC, len(columns), len(records), 0, end) + b"".join([c.record() for c in columns] + records)
         with self._doing("put HDF5's structure around it"):
             os.ftruncate(self.fd, end)
@@ -232,9 +236,11 @@ def _rename_new(old: Path, new: Path) -> None:
     os.unlink(old)
 
 
-def _attribute(name: str, value: str | int | float) -> bytes:
+def _attribute(name: str, value: Attribute, dataset: int) -> bytes:
     if isinstance(value, str):
-        kind, data = 1, value.encode()[:32768]
+        kind, data = 1, value.encode("utf-8", "surrogateescape")[:_TEXT].decode("utf-8", "ignore").encode()  # whole characters
     else:
-        kind, data = (2, struct.pack("<q", value)) if isinstance(value, int) else (3, struct.pack("<d", value))
-    return struct.pack(f"<{_NAME}s4I", name.encode(), 0xFFFFFFFF, kind, len(data), 0) + data
+        numbers = value if isinstance(value, tuple) else (value,)
+        is_whole = all(isinstance(number, int) for number in numbers)
+        kind, data = 2 if is_whole else 3, struct.pack(f"<{len(numbers)}{'q' if is_whole else 'd'}", *numbers)
+    return struct.pack(f"<{_NAME}s4I", name.encode(), dataset, kind, len(data), 0) + data

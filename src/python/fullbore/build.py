@@ -4,307 +4,35 @@
 >>> report = build("photos", "means.h5", fn=lambda images: images.mean(axis=(2, 3)), batch=8, transforms=[Resize((8, 8))],
 ...                framework="numpy", overwrite=True)
 >>> report.rows
-24
+12
 """
 
 from __future__ import annotations
 
+import json
 import os
-import queue
-import threading
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from ._build_device import Cpu, Cuda
+from ._build_meter import Meter, Part
+from ._build_progress import bar
+from ._build_report import BuildReport
+from ._build_run import Writer, run
+from ._build_sink import Sink
 from ._fullbore import version
-from ._hdf5_file import Hdf5File
-from .batch import Batch
-from .errors import Error, UsageError
+from ._hdf5_file import Attribute, Hdf5File
+from .errors import UsageError
 from .loader import Loader
 
 __all__ = ["BuildReport", "build"]
-_STAGES = ("wait for data", "copy to device", "compute", "copy back", "write")
-
-
-@dataclass
-class Times:
-    """Of one stage, over all batches."""
-
-    total_s: float = 0.0
-    max_s: float = 0.0
-    batches: int = 0
-
-    def add(self, seconds: float) -> None:
-        self.total_s, self.max_s, self.batches = self.total_s + seconds, max(self.max_s, seconds), self.batches + 1
-
-
-@dataclass
-class BuildReport:
-    """What a build did and what it cost. ``str()`` of it is a table."""
-
-    output: str
-    rows: int = 0
-    samples: int = 0
-    left_out: list[tuple[str, str]] = field(default_factory=list)  #: (key, cause)
-    bytes: int = 0
-    seconds: float = 0.0
-    stages: dict[str, Times] = field(default_factory=dict)
-    queue_depth_mean: float = 0.0  #: batches done and not yet written
-    queue_depth_max: int = 0
-    is_timed_by_events: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """The stage that the others wait for."""
-        return max(self.stages, key=lambda name: self.stages[name].total_s) if self.stages else "nothing"
-
-    def __str__(self) -> str:
-        lines = [f"{self.output}: {self.rows} rows of {self.samples} samples in {self.seconds:.2f} s, "
-                 f"{self.samples / max(self.seconds, 1e-9):.0f} samples/s"]
-        busy = 0.0
-        for name, t in self.stages.items():
-            if t.batches:
-                busy += t.total_s
-                lines.append(f"{name:<16} {100 * t.total_s / max(self.seconds, 1e-9):5.1f} % of the time, "
-                             f"avg {1e3 * t.total_s / t.batches:.2f} ms, max {1e3 * t.max_s:.2f} ms a batch")
-        lines.append(f"{'overlap':<16} {100 * max(0.0, busy - self.seconds) / max(self.seconds, 1e-9):5.1f} % of the time, at least, "
-                     "had two stages at once")
-        lines.append(f"{'verdict':<16} most of the time went into: {self.verdict}")
-        return "\n".join(lines + [f"left out: {key}: {cause}" for key, cause in self.left_out])
-
-
-class _Writer(threading.Thread):
-    """Takes finished batches in order and writes them; the first failure is kept and ends it."""
-
-    def __init__(self, sink: _Sink, depth: int, report: BuildReport) -> None:
-        super().__init__(name="fb-build-write", daemon=True)
-        self.sink, self.report, self.error = sink, report, None
-        self.queue: queue.Queue[_Done | None] = queue.Queue(depth)
-        self._depth_sum = self._puts = 0
-
-    error: BaseException | None
-
-    def put(self, done: _Done | None) -> None:
-        while True:
-            if self.error is not None:
-                raise self.error
-            try:
-                self.queue.put(done, timeout=0.1)
-                break
-            except queue.Full:
-                continue
-        depth = self.queue.qsize()
-        self._depth_sum, self._puts = self._depth_sum + depth, self._puts + 1
-        self.report.queue_depth_mean = self._depth_sum / self._puts
-        self.report.queue_depth_max = max(self.report.queue_depth_max, depth)
-
-    def run(self) -> None:
-        try:
-            while (done := self.queue.get()) is not None:
-                arrays = done.fetch()
-                since = time.perf_counter()
-                self.sink.write(done.keys, arrays, done.labels, done.kept)
-                self.report.stages["write"].add(time.perf_counter() - since)
-        except BaseException as error:  # handed to the caller
-            self.error = error
-
-    def give_up(self) -> None:
-        """Ends it, whatever is left to write: nobody writes to a file that is about to go."""
-        while self.is_alive():
-            try:
-                self.queue.get_nowait()
-            except queue.Empty:
-                self.queue.put(None)
-                self.join()
-
-    def end(self) -> None:
-        self.put(None)
-        self.join()
-        if self.error is not None:
-            raise self.error
-
-
-@dataclass
-class _Done:
-    keys: list[str]
-    labels: dict[str, Any]
-    kept: np.ndarray[Any, Any] | None  # which samples, None: all
-    fetch: Callable[[], dict[str, Any]]
-
-
-class _Sink:
-    """From results to rows of the file: checks shapes, numbers and names."""
-
-    def __init__(self, file: Hdf5File, samples: int, flatten: bool, on_nan: str, report: BuildReport) -> None:
-        self.file, self.samples, self.flatten, self.on_nan, self.report = file, samples, flatten, on_nan, report
-        self.keys: list[str] = []
-        self.shapes: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
-        self.per_sample = 0  # until the first batch
-
-    def _check(self, name: str, array: Any, count: int, keys: list[str]) -> np.ndarray[Any, Any]:
-        rows = np.asarray(array)
-        if rows.ndim < 1 or len(rows) != count:
-            raise UsageError(f"fn returned {name!r} of shape {rows.shape} for {count} samples", stage="build", path=keys[0],
-                             remedy="the first dimension is that of the batch")
-        if self.flatten and (rows.ndim < 2 or rows.shape[1] < 1):
-            raise UsageError(f"fn returned {name!r} of shape {rows.shape}: flatten=True wants (batch, rows of a sample, ...)",
-                             stage="build")
-        shape = rows.shape[2:] if self.flatten else rows.shape[1:]
-        many = rows.shape[1] if self.flatten else 1
-        known = self.shapes.setdefault(name, (rows.dtype, shape))
-        self.per_sample = self.per_sample or many
-        if known != (rows.dtype, shape):
-            raise UsageError(f"fn returned {name!r} as {rows.dtype} of shape {rows.shape}; before it was {known[0]} with rows of "
-                             f"{known[1]}", stage="build", path=keys[0], remedy="all batches must give rows of one shape and dtype")
-        if many != self.per_sample:
-            raise UsageError(f"fn returned {many} rows of {name!r} for each sample; before it was {self.per_sample}", stage="build",
-                             path=keys[0], remedy="all fields of all batches must give as many")
-        return rows
-
-    def _check_names(self, names: Mapping[str, Any], keys: list[str]) -> None:
-        """Every batch has the fields of the first one, also when not a sample of that one was kept: else columns would not align."""
-        if not names:
-            raise UsageError("fn returned no array", stage="build", path=keys[0])
-        if self.shapes and names.keys() != self.shapes.keys():
-            raise UsageError(f"fn returned the fields {sorted(names)}; before they were {sorted(self.shapes)}", stage="build", path=keys[0],
-                             remedy="all batches must give the same fields")
-
-    def _bad(self, arrays: Mapping[str, np.ndarray[Any, Any]], keys: list[str], kept: np.ndarray[Any, Any]) -> None:
-        """Rows that are not numbers: raise, leave out, or keep."""
-        if self.on_nan == "keep":
-            return
-        for name, rows in arrays.items():
-            if rows.dtype.kind not in "fc":
-                continue
-            wrong = ~np.isfinite(rows).reshape(len(rows), -1).all(axis=1) & kept
-            if not wrong.any():
-                continue
-            first = int(np.flatnonzero(wrong)[0])
-            if self.on_nan == "raise":
-                raise Error(f"fn returned NaN or infinity in {name!r}", stage="build", path=keys[first],
-                            remedy='on_nan="skip" leaves such samples out, "keep" keeps them')
-            for i in np.flatnonzero(wrong):
-                self.report.left_out.append((keys[i], f"fn returned NaN or infinity in {name!r}"))
-            kept &= ~wrong
-
-    def write(self, keys: list[str], results: dict[str, Any], labels: dict[str, Any], kept: np.ndarray[Any, Any] | None) -> None:
-        chosen = np.ones(len(keys), dtype=bool) if kept is None else kept.copy()
-        self._check_names(results, keys)
-        arrays = {name: self._check(name, array, len(keys), keys) for name, array in results.items()}
-        self._bad(arrays, keys, chosen)
-        names = [key for key, is_kept in zip(keys, chosen, strict=True) if is_kept]
-        for name, rows in {**arrays, **{n: np.asarray(v) for n, v in labels.items() if n not in arrays}}.items():
-            flat = self.flatten and name in arrays
-            rows = rows if chosen.all() else rows[chosen]
-            if flat:
-                rows = rows.reshape(-1, *rows.shape[2:])
-            elif self.per_sample > 1:
-                rows = np.repeat(rows, self.per_sample, axis=0)
-            if name not in self.file.columns:
-                self.file.add(name, rows.dtype, rows.shape[1:], self.samples * self.per_sample)
-            self.file.append(self.file.columns[name], rows)
-        self.keys += names
-        self.report.samples += len(names)
-        self.report.rows += len(names) * self.per_sample
-
-    def finish(self) -> None:
-        if not self.keys:
-            raise Error("every sample is bad, so there is nothing to build", stage="build")
-        keys = np.array([key.encode("utf-8", "surrogateescape") for key in self.keys])
-        segment = np.tile(np.arange(self.per_sample, dtype=np.int32), len(keys))
-        for name, column in (("segment", segment), ("keys", np.repeat(keys, self.per_sample))):
-            if name not in self.file.columns:
-                self.file.append(self.file.add(name, column.dtype, (), len(column)), column)
-
-
-class _Cpu:
-    """Calls the function here and now; the clock on the wall is exact then."""
-
-    is_timed_by_events = False
-
-    def __init__(self, report: BuildReport, names: tuple[str, ...]) -> None:
-        self.report, self.names = report, names
-
-    def run(self, fn: Callable[..., Any], data: Any, keys: list[str]) -> Callable[[], dict[str, Any]]:
-        since = time.perf_counter()
-        results = _named(_call(fn, data, keys), self.names)
-        arrays = {name: _on_host(value) for name, value in results.items()}
-        self.report.stages["compute"].add(time.perf_counter() - since)
-        return lambda: arrays
-
-
-class _Cuda:
-    """Batches on alternating streams: copies in, the function and copies out are queued, and waited for by the writer."""
-
-    is_timed_by_events = True
-
-    def __init__(self, report: BuildReport, names: tuple[str, ...], device: str, streams: int) -> None:
-        import torch
-
-        self.report, self.names, self.torch, self.device = report, names, torch, torch.device(device)
-        self.streams = [torch.cuda.Stream(self.device) for _ in range(streams)]
-        self.turn = 0
-
-    def run(self, fn: Callable[..., Any], data: Any, keys: list[str]) -> Callable[[], dict[str, Any]]:
-        torch = self.torch
-        stream = self.streams[self.turn % len(self.streams)]
-        self.turn += 1
-        marks = [torch.cuda.Event(enable_timing=True) for _ in range(4)]
-        with torch.cuda.stream(stream):
-            marks[0].record(stream)
-            there = torch.as_tensor(data).pin_memory().to(self.device, non_blocking=True)
-            marks[1].record(stream)
-            results = _named(_call(fn, there, keys), self.names)
-            marks[2].record(stream)
-            host = {}
-            for name, value in results.items():
-                tensor = torch.as_tensor(value)
-                host[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-                host[name].copy_(tensor, non_blocking=True)
-            marks[3].record(stream)
-
-        def fetch() -> dict[str, Any]:
-            marks[3].synchronize()
-            for stage, begin, end in (("copy to device", 0, 1), ("compute", 1, 2), ("copy back", 2, 3)):
-                self.report.stages[stage].add(marks[begin].elapsed_time(marks[end]) / 1e3)
-            return {name: tensor.numpy() for name, tensor in host.items()}
-
-        return fetch
-
-
-def _call(fn: Callable[..., Any], data: Any, keys: list[str]) -> Any:
-    try:
-        return fn(data)
-    except Exception as error:
-        raise Error(f"fn raised {type(error).__name__}: {error}", stage="build", path=keys[0],
-                    remedy=f"the batch begins with this sample and has {len(keys)}") from error
-
-
-def _named(result: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    if isinstance(result, Mapping):
-        return {str(name): value for name, value in result.items()}
-    values = result if isinstance(result, tuple) else (result,)
-    if len(values) != len(names):
-        raise UsageError(f"fn returned {len(values)} arrays; fields= has {len(names)} names", stage="build")
-    return dict(zip(names, values, strict=True))
-
-
-def _on_host(value: Any) -> Any:
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
-
-
-def _labels(batch: Batch) -> dict[str, Any]:
-    fields = zip(batch.names[1:], batch[1:], strict=True)
-    return {"labels" if name == "label" else name: _on_host(value).copy() for name, value in fields}
-
-
-def _kept(samples: Sequence[int], position: int) -> np.ndarray[Any, Any] | None:
-    """A sample that is not at its own position stands in for a bad one."""
-    at_home = np.asarray(samples, dtype=np.int64) == np.arange(position, position + len(samples))
-    return None if at_home.all() else at_home
+_SPLITS = ("train", "val", "test")
+_OURS = ("batch_size", "shuffle", "drop_last", "sampler", "weights", "rank", "world_size", "device", "collate")
+_CHOOSE = ("classes", "per_class", "fraction", "indices", "split")
 
 
 def build(
@@ -319,8 +47,10 @@ def build(
     flatten: bool = False,
     on_nan: Literal["raise", "skip", "keep"] = "raise",
     on_error: Literal["raise", "skip"] = "raise",
+    splits: Sequence[float] | None = None,
+    split_seed: int = 0,
     overwrite: bool = False,
-    progress: Callable[[BuildReport], None] | None = None,
+    progress: Callable[[BuildReport], None] | bool | None = True,
     **loader: Any,
 ) -> BuildReport:
     """Every sample of ``source``, in order, through ``fn`` in batches, into the HDF5 file ``output``.
@@ -330,64 +60,186 @@ def build(
     k, ...) and become k rows per sample. Labels, ``keys`` and ``segment`` are added. ``loader`` takes everything that :class:`Loader` takes
     but what changes the order.
 
-    While a batch is computed, the next ones are read and the last ones are written; up to ``streams`` wait for the writer. With a CUDA
-    device batches use that many streams in turn, and times are those of CUDA events.
+    ``splits=(80, 10, 10)`` are shares of train, val and test, by a hash of the key, as ``fullbore build --split`` does it: rows are in the
+    order of splits then, ``split`` has a number for each, and attributes ``rows_train``, ``rows_val``, ``rows_test`` say which they are.
+
+    While a batch is computed, the next ones are read and the last ones are written; ``streams`` batches are begun and not yet fetched. With a
+    CUDA device batches use that many streams in turn, and times are those of CUDA events.
+
+    A line on the terminal says how far it is; ``progress=False`` leaves it out, and a function is called with the report after each batch
+    instead.
 
     Nothing is under the name ``output`` before the file is complete and on the disk; after an error nothing is left.
     """
-    for name in ("batch_size", "shuffle", "drop_last", "sampler", "weights", "rank", "world_size", "device", "collate"):
-        if name in loader:
-            raise UsageError(f"build: {name}= changes batches or their order", remedy="batch= is the size; the order is that of the source")
-    chosen = {"classes", "per_class", "fraction", "indices", "split"} & loader.keys()
-    if on_error == "skip" and chosen:
-        raise UsageError(f'build: on_error="skip" goes with the whole source, not with {sorted(chosen)[0]}=')
-    if not callable(fn) or on_nan not in ("raise", "skip", "keep") or streams < 1:
-        raise UsageError("build: fn= is a function, on_nan= is raise, skip or keep, streams= is at least 1")
-    report = BuildReport(os.fspath(output), stages={name: Times() for name in _STAGES})
-    started = time.perf_counter()
-    is_cuda = device.startswith("cuda")
-    with Loader(source, batch_size=batch, on_error=on_error, rank=0, world_size=1,
-                **({"framework": "torch"} | loader if is_cuda else loader)) as feed:
-        runner = _Cuda(report, tuple(fields), device, streams) if is_cuda else _Cpu(report, tuple(fields))
+    job = _Job(fn, batch, device, streams, tuple(fields), flatten, on_nan, on_error, splits, split_seed, loader)
+    return job.run(source, output, overwrite, progress)
+
+
+class _Job:
+    """One build: checks what is asked for, opens, runs each split, finishes, reports."""
+
+    def __init__(self, fn: Callable[..., Any], batch: int, device: str, streams: int, fields: tuple[str, ...], flatten: bool, on_nan: str,
+                 on_error: str, splits: Sequence[float] | None, split_seed: int, loader: dict[str, Any]) -> None:
+        self.fn, self.batch, self.device, self.streams, self.fields, self.flatten = fn, batch, device, streams, fields, flatten
+        self.on_nan, self.on_error, self.splits, self.split_seed, self.loader = on_nan, on_error, splits, split_seed, loader
+        self._check()
+        self.is_cuda = device.startswith("cuda")
+        self.options: dict[str, Any] = {"batch_size": batch, "on_error": on_error, "rank": 0, "world_size": 1} | (
+            {"framework": "torch"} if self.is_cuda else {}) | loader
+        self.meter = Meter()
+
+    def _check(self) -> None:
+        for name in _OURS:
+            if name in self.loader:
+                raise UsageError(f"build: {name}= changes batches or their order",
+                                 remedy="batch= is the size; the order is that of the source")
+        chosen = [name for name in _CHOOSE if name in self.loader]
+        if chosen and (self.on_error == "skip" or self.splits is not None):
+            what = "splits=" if self.splits is not None else 'on_error="skip"'
+            raise UsageError(f"build: {what} goes with the whole source, not with {chosen[0]}=")
+        if not callable(self.fn) or self.on_nan not in ("raise", "skip", "keep") or self.streams < 1:
+            raise UsageError("build: fn= is a function, on_nan= is raise, skip or keep, streams= is at least 1")
+        if self.splits is not None and not (1 <= len(self.splits) <= 3 and min(self.splits) >= 0 and sum(self.splits) > 0):
+            raise UsageError(f"build: splits={self.splits!r} are not one to three shares")
+
+    def run(self, source: Any, output: str | os.PathLike[str], overwrite: bool, progress: Callable[[BuildReport], None] | bool | None) -> BuildReport:
+        started = time.perf_counter()
+        report = BuildReport(os.fspath(output), stages=self.meter.stages, device=self.device, streams=self.streams if self.is_cuda else 1)
+        runner = Cuda(self.meter, self.fields, self.device, self.streams) if self.is_cuda else Cpu(self.meter, self.fields)
         report.is_timed_by_events = runner.is_timed_by_events
-        file = Hdf5File(output, overwrite)
+        with Loader(source, **self.options) as whole:
+            file = Hdf5File(output, overwrite)
+            try:
+                sink = Sink(file, whole.sample_count, self.flatten, self.on_nan, report.left_out)
+                self._run_all(source, whole, runner, sink, report, progress)
+                finishing = time.perf_counter()
+                self._finish(whole, sink, report)
+            finally:
+                file.drop()
+        report.finish_s, report.seconds = time.perf_counter() - finishing, time.perf_counter() - started
+        return report
+
+    # ---- running
+
+    def _run_all(self, source: Any, whole: Loader, runner: Cpu | Cuda, sink: Sink, report: BuildReport,
+                 progress: Callable[[BuildReport], None] | bool | None) -> None:
+        shown = bar(whole.sample_count) if progress is True else None
+        tell = progress if callable(progress) else shown
+        writer = Writer(sink, self.streams, self.meter)
+        begin = time.perf_counter()
+
+        def told() -> None:
+            report.samples, report.rows, report.seconds = len(sink.keys), sink.rows, time.perf_counter() - begin
+            if tell is not None:
+                tell(report)
+
+        writer.start()
         try:
-            sink = _Sink(file, feed.sample_count, flatten, on_nan, report)
-            _run(feed, fn, runner, sink, streams, report, progress, on_error == "skip")
-            sink.finish()
-            report.bytes = file.finish({"made_by": f"fullbore {version()}", "source_fingerprint": feed.fingerprint, "function": _name(fn),
-                                        "samples": report.samples, "samples_left_out": len(report.left_out)})
+            if self.splits is None:
+                self._run_part(whole, runner, writer, None, report, told)
+            else:
+                for name, indices in self._sides(source, whole).items():
+                    if len(indices):
+                        with Loader(source, **self.options, indices=indices) as feed:
+                            report.splits[name] = self._run_part(feed, runner, writer, indices, report, told)
+            writer.end()
         finally:
-            file.drop()
-    report.seconds = time.perf_counter() - started
-    return report
+            writer.give_up()
+            if shown is not None:
+                shown.end()
+        self._sum_up(writer, begin, report)
 
+    def _run_part(self, feed: Loader, runner: Cpu | Cuda, writer: Writer, indices: np.ndarray[Any, Any] | None, report: BuildReport,
+                  told: Callable[[], None]) -> Part:
+        """One split, to its last row; what it took is its own."""
+        part = self.meter.part = Part()
+        since, cpu = time.perf_counter(), time.process_time()
+        expected = None if self.on_error != "skip" else np.arange(feed.sample_count) if indices is None else indices
+        run(feed, self.fn, runner, writer, expected, told)
+        writer.drain()
+        part.cpu_s = time.process_time() - cpu
+        stats = feed.stats()
+        report.loading.add(stats, time.perf_counter() - since)
+        stage = {one["name"]: one for one in stats["stages"]}
+        part.loaded, part.load_p99_s = stage["decode"]["items"], stats["load_p99_seconds"]
+        part.load_s = stage["decode"]["busy_seconds"] + stage["transform"]["busy_seconds"]
+        report.all.add(part)
+        if expected is not None:
+            report.left_out += [(bad["path"], bad["cause"]) for bad in stats["bad_samples"]]
+        return part
 
-def _run(feed: Loader, fn: Callable[..., Any], runner: _Cpu | _Cuda, sink: _Sink, streams: int, report: BuildReport,
-         progress: Callable[[BuildReport], None] | None, skips: bool) -> None:
-    writer = _Writer(sink, streams, report)
-    writer.start()
-    started, position = time.perf_counter(), 0
-    batches = iter(feed)
-    try:
-        while True:
-            since = time.perf_counter()
-            batch = next(batches, None)
-            if batch is None:
-                break
-            report.stages["wait for data"].add(time.perf_counter() - since)
-            keys = list(batch.sample_keys)
-            kept = _kept(batch.samples, position) if skips else None
-            writer.put(_Done(keys, _labels(batch), kept, runner.run(fn, batch[0], keys)))
-            position += len(keys)
-            report.seconds = time.perf_counter() - started
-            if progress is not None:
-                progress(report)
-        writer.end()
-    finally:
-        writer.give_up()
-    report.left_out += [(bad["path"], bad["cause"]) for bad in feed.stats()["bad_samples"]] if skips else []
+    def _sides(self, source: Any, whole: Loader) -> dict[str, np.ndarray[Any, Any]]:
+        """Which samples are in which split: those below each threshold are the loader's own train side."""
+        ends = np.cumsum(self.splits or ())
+        number = {key: i for i, key in enumerate(whole._core.keys())}
+        before, sides = set[int](), {}
+        for name, share in zip(_SPLITS, ends / ends[-1], strict=False):
+            below = set(number.values()) if share >= 1 else set[int]()
+            if 0 < share < 1:
+                with Loader(source, **self.options, split=("train", float(share)), class_seed=self.split_seed) as some:
+                    below = {number[key] for key in some._core.keys()}
+            sides[name] = np.array(sorted(below - before), dtype=np.int64)
+            before |= below
+        return sides
+
+    # ---- the end
+
+    def _sum_up(self, writer: Writer, begin: float, report: BuildReport) -> None:
+        end, meter = time.perf_counter(), self.meter
+        seconds = meter.sum_up(begin, end)
+        report.samples, report.rows, report.widest = len(writer.sink.keys), writer.sink.rows, writer.sink.widest
+        report.wall_s, report.hold_s, report.slowest = end - begin, meter.hold_s, meter.slowest
+        report.overlap_s = sum(s for stages, s in seconds.items() if len(stages) > 1)
+        report.idle_s = max(0.0, report.wall_s - sum(seconds.values()))
+        report.queue_depth_mean, report.queue_depth_max = writer.depth_sum / max(writer.puts, 1), writer.depth_max
+        report.loading.cores = len(os.sched_getaffinity(0))
+
+    def _finish(self, whole: Loader, sink: Sink, report: BuildReport) -> None:
+        rows = [part.rows for part in report.splits.values()]
+        side = np.repeat([_SPLITS.index(name) for name in report.splits], rows).astype(np.uint8) if self.splits is not None else None
+        sink.finish(whole.classes, side)
+        sums = sink.checksums()
+        report.checksum = next(iter(sums.values()))
+        attributes: dict[str, Attribute] = {
+            "made_by": f"fullbore {version()}", "checksum": report.checksum, "source_fingerprint": whole.fingerprint,
+            "samples": report.samples, "samples_left_out": len(report.left_out), **self._parameters(), **self._stretches(report)}
+        report.bytes = sink.file.finish(attributes, {name: {"checksum": value} for name, value in sums.items()})
+
+    def _parameters(self) -> dict[str, Attribute]:
+        """What the file was made with, but for where the source lay."""
+        given = {name: _shown(value) for name, value in sorted(self.loader.items())}
+        found: dict[str, Attribute] = {
+            "function": _name(self.fn), "batch": self.batch, "device": self.device, "streams": self.streams, "fields": ",".join(self.fields),
+            "flatten": int(self.flatten), "on_nan": self.on_nan, "on_error": self.on_error, "loader": json.dumps(given, ensure_ascii=False)}
+        if self.splits is not None:
+            found |= {"split_shares": tuple(float(share) for share in (*self.splits, 0.0, 0.0))[:3], "split_seed": self.split_seed}
+        return found
+
+    def _stretches(self, report: BuildReport) -> dict[str, Attribute]:
+        """First row of each split and the one behind its last."""
+        found: dict[str, Attribute] = {}
+        at = 0
+        for name in _SPLITS[: len(self.splits or ())]:
+            rows = report.splits[name].rows if name in report.splits else 0
+            found[f"rows_{name}"] = (at, at + rows)
+            at += rows
+        return found
 
 
 def _name(fn: Callable[..., Any]) -> str:
     return f"{getattr(fn, '__module__', '')}.{getattr(fn, '__qualname__', type(fn).__name__)}"
+
+
+def _shown(value: Any) -> Any:
+    """An argument as text that is the same in every run; of many numbers how many there are."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _shown(one) for name, one in value.items()}
+    if hasattr(value, "shape") or isinstance(value, Sequence) and len(value) > 100:
+        return f"{len(value)} values"
+    if isinstance(value, (list, tuple)):
+        return [_shown(one) for one in value]
+    if callable(value) and hasattr(value, "__qualname__"):
+        return _name(value)
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
