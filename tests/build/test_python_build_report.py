@@ -120,7 +120,7 @@ def test_the_report_adds_up(wavs: Path, tmp_path: Path) -> None:
         assert sum(part[name] for part in said["splits"].values()) == said["all"][name]
     assert said["all"]["samples"] == 60 and said["all"]["rows"] == 120 and said["all"]["batches"] == r.stages["compute"].batches
     assert said["all"]["batch_total_s"] == pytest.approx(sum(r.stages[name].total_s for name in ("compute", "write")))
-    assert r.all.cpu_s > 0 and r.loading.samples >= 60
+    assert r.all.cpu_s > 0 and r.loading.samples == 60  # and nothing of a second epoch
     alone = [stage["alone_share"] for stage in said["stages"].values() if stage["alone_share"] is not None]
     assert sum(alone) + said["overlap_share"] + said["idle_share"] == pytest.approx(1)
     text = str(r)
@@ -145,6 +145,13 @@ def test_splits_are_those_of_the_command(wavs: Path, tmp_path: Path) -> None:
         assert all(keys[i] < keys[i + 1] for rows in at.values() for i in rows[:-1])
         assert f["classes"].asstr()[:].tolist() == ["cat", "dog", "owl"]
     assert [key for key, _ in r.left_out] == ["dog/0001.wav"] and sum(part.left_out for part in r.splits.values()) == 1
+
+
+def test_a_split_of_nothing_is_an_empty_stretch(wavs: Path, tmp_path: Path) -> None:
+    r = fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, splits=(0, 1, 0), transforms=CLIP, framework="numpy")
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert [f.attrs[f"rows_{name}"].tolist() for name in ("train", "val", "test")] == [[0, 0], [0, 60], [60, 60]]
+    assert r.splits["train"].batches == 0 and r.splits["val"].samples == 60
 
 
 @pytest.mark.parametrize("wrong", [{"splits": (1, 2, 3, 4)}, {"splits": (0, 0)}, {"splits": (-1, 2)}, {"splits": (1, 1), "fraction": 0.5}])

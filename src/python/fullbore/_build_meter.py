@@ -51,7 +51,7 @@ class Part:
     batch_max_s: float = 0.0
     cpu_s: float = 0.0  #: of all threads of the process
     load_s: float = 0.0  #: decoding and transforming, summed over threads
-    loaded: int = 0  #: samples; more than were asked for when some were loaded ahead in vain
+    loaded: int = 0  #: samples, also those that were left out
     load_p99_s: float = 0.0
 
     def add(self, other: Part) -> None:

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +31,7 @@ from .loader import Loader
 
 __all__ = ["BuildReport", "build"]
 _SPLITS = ("train", "val", "test")
-_OURS = ("batch_size", "shuffle", "drop_last", "sampler", "weights", "rank", "world_size", "device", "collate")
+_OURS = ("batch_size", "global_batch_size", "shuffle", "drop_last", "sampler", "weights", "rank", "world_size", "device", "collate")
 _CHOOSE = ("classes", "per_class", "fraction", "indices", "split")
 
 
@@ -84,7 +84,7 @@ class _Job:
         self.on_nan, self.on_error, self.splits, self.split_seed, self.loader = on_nan, on_error, splits, split_seed, loader
         self._check()
         self.is_cuda = device.startswith("cuda")
-        self.options: dict[str, Any] = {"batch_size": batch, "on_error": on_error, "rank": 0, "world_size": 1} | (
+        self.options: dict[str, Any] = {"batch_size": batch, "on_error": on_error} | (
             {"framework": "torch"} if self.is_cuda else {}) | loader
         self.meter = Meter()
 
@@ -135,27 +135,25 @@ class _Job:
 
         writer.start()
         try:
-            if self.splits is None:
-                self._run_part(whole, runner, writer, None, report, told)
-            else:
-                for name, indices in self._sides(source, whole).items():
-                    if len(indices):
-                        with Loader(source, **self.options, indices=indices) as feed:
-                            report.splits[name] = self._run_part(feed, runner, writer, indices, report, told)
+            sides = {"all": np.arange(whole.sample_count)} if self.splits is None else self._sides(source, whole)
+            for name, indices in sides.items():
+                with Loader(source, **self.options, sampler=indices) as feed:  # so that no second epoch is read ahead
+                    report.splits[name] = self._run_part(feed, runner, writer, indices, report, told)
             writer.end()
+            report.all = _sum(report.splits.values())
+            report.splits.pop("all", None)
         finally:
             writer.give_up()
             if shown is not None:
                 shown.end()
         self._sum_up(writer, begin, report)
 
-    def _run_part(self, feed: Loader, runner: Cpu | Cuda, writer: Writer, indices: np.ndarray[Any, Any] | None, report: BuildReport,
+    def _run_part(self, feed: Loader, runner: Cpu | Cuda, writer: Writer, indices: np.ndarray[Any, Any], report: BuildReport,
                   told: Callable[[], None]) -> Part:
         """One split, to its last row; what it took is its own."""
         part = self.meter.part = Part()
         since, cpu = time.perf_counter(), time.process_time()
-        expected = None if self.on_error != "skip" else np.arange(feed.sample_count) if indices is None else indices
-        run(feed, self.fn, runner, writer, expected, told)
+        run(feed, self.fn, runner, writer, indices if self.on_error == "skip" else None, told)
         writer.drain()
         part.cpu_s = time.process_time() - cpu
         stats = feed.stats()
@@ -163,9 +161,7 @@ class _Job:
         stage = {one["name"]: one for one in stats["stages"]}
         part.loaded, part.load_p99_s = stage["decode"]["items"], stats["load_p99_seconds"]
         part.load_s = stage["decode"]["busy_seconds"] + stage["transform"]["busy_seconds"]
-        report.all.add(part)
-        if expected is not None:
-            report.left_out += [(bad["path"], bad["cause"]) for bad in stats["bad_samples"]]
+        report.left_out += [(bad["path"], bad["cause"]) for bad in stats["bad_samples"]]
         return part
 
     def _sides(self, source: Any, whole: Loader) -> dict[str, np.ndarray[Any, Any]]:
@@ -224,6 +220,13 @@ class _Job:
             found[f"rows_{name}"] = (at, at + rows)
             at += rows
         return found
+
+
+def _sum(parts: Iterable[Part]) -> Part:
+    whole = Part()
+    for part in parts:
+        whole.add(part)
+    return whole
 
 
 def _name(fn: Callable[..., Any]) -> str:
