@@ -136,6 +136,46 @@ def test_an_error_of_the_function_names_the_sample_and_keeps_its_cause(wavs: Pat
     assert isinstance(caught.value.__cause__, KeyError) and "cat/0000.wav" in str(caught.value)
 
 
+def test_a_row_that_is_not_a_number_names_its_sample_and_what_can_be_done(wavs: Path, tmp_path: Path) -> None:
+    def fn(x):
+        out = x.copy()
+        out[3, 5] = np.nan
+        return out
+
+    with pytest.raises(fb.Error, match=r"cat/0009.wav: fn returned NaN or infinity in 'features'; on_nan=\"skip\" leaves") as caught:
+        fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=20, transforms=CLIP, framework="numpy")
+    assert caught.value.path == "cat/0009.wav" and [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
+
+
+def test_nothing_but_bad_rows_is_an_error_and_leaves_nothing(wavs: Path, tmp_path: Path) -> None:
+    with pytest.raises(fb.Error, match="every sample is bad, so there is nothing to build"):
+        fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x * np.nan, batch=20, on_nan="skip", transforms=CLIP, framework="numpy")
+    assert [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
+
+
+def test_an_interrupted_build_leaves_nothing(wavs: Path, tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def fn(x):
+        calls.append(len(x))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return x
+
+    with pytest.raises(KeyboardInterrupt):
+        fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=20, transforms=CLIP, framework="numpy")
+    assert [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
+    assert not any(t.name == "fb-build-write" for t in threading.enumerate())
+
+
+@pytest.mark.parametrize("wrong", [{"on_nan": "zero"}, {"streams": 0}, {"fn": None}, {"shuffle": True}, {"global_batch_size": 8},
+                                   {"on_error": "skip", "fraction": 0.5}])
+def test_wrong_arguments_are_refused_before_anything_is_made(wavs: Path, tmp_path: Path, wrong: dict) -> None:
+    with pytest.raises(fb.errors.UsageError, match="build: "):
+        fb.build(wavs, tmp_path / "a.h5", **{"fn": lambda x: x, "transforms": CLIP, **wrong})
+    assert [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
+
+
 def test_two_builds_of_one_file_refuse_each_other(wavs: Path, tmp_path: Path) -> None:
     inner: list[str] = []
 
@@ -164,7 +204,7 @@ except fb.Error as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert "File too large" in done.stdout or "too large" in done.stdout.lower(), done.stdout + done.stderr
+    assert "cannot write the file: File too large" in done.stdout, done.stdout + done.stderr
     assert [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
 
 
@@ -185,8 +225,12 @@ def test_an_output_that_is_there_stays_unless_overwritten(wavs: Path, tmp_path: 
     (tmp_path / "a.h5").write_text("mine")
     with pytest.raises(fb.Error, match="there already"):
         fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, transforms=CLIP)
-    assert (tmp_path / "a.h5").read_text() == "mine"
+    with pytest.raises(fb.Error, match="ZeroDivisionError"):
+        fb.build(wavs, tmp_path / "a.h5", fn=lambda x: 1 / 0, transforms=CLIP, overwrite=True)
+    assert (tmp_path / "a.h5").read_text() == "mine" and [n for n in os.listdir(tmp_path) if "a.h5" in n] == ["a.h5"]
     fb.build(wavs, tmp_path / "a.h5", fn=lambda x: np.asarray(x), transforms=CLIP, overwrite=True)
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert len(f["features"]) == 45
 
 
 def test_a_loader_feeds_what_was_built(wavs: Path, tmp_path: Path) -> None:
