@@ -147,6 +147,18 @@ def test_splits_are_those_of_the_command(wavs: Path, tmp_path: Path) -> None:
     assert [key for key, _ in r.left_out] == ["dog/0001.wav"] and sum(part.left_out for part in r.splits.values()) == 1
 
 
+def test_rows_of_a_file_are_a_source_too_but_have_no_names_to_split_by(wavs: Path, tmp_path: Path) -> None:
+    fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, transforms=CLIP, framework="numpy")
+    how = {"fn": lambda x: x * 2, "batch": 16, "framework": "numpy"}
+    r = fb.build(tmp_path / "a.h5", tmp_path / "b.h5", **how)
+    with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
+        assert np.array_equal(b["features"][:], 2 * a["features"][:]) and np.array_equal(a["labels"][:], b["labels"][:])
+    assert r.samples == 60 and "verdict" in str(r)
+    with pytest.raises(fb.errors.UsageError, match="splits= goes by the names of files"):
+        fb.build(tmp_path / "a.h5", tmp_path / "c.h5", splits=(1, 1), **how)
+    assert [path.name for path in tmp_path.iterdir() if "c.h5" in path.name] == []
+
+
 def test_a_split_of_nothing_is_an_empty_stretch(wavs: Path, tmp_path: Path) -> None:
     r = fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, splits=(0, 1, 0), transforms=CLIP, framework="numpy")
     with h5py.File(tmp_path / "a.h5") as f:

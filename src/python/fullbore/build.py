@@ -26,7 +26,7 @@ from ._build_run import Writer, run
 from ._build_sink import Sink
 from ._fullbore import version
 from ._hdf5_file import Attribute, Hdf5File
-from .errors import UsageError
+from .errors import Error, UsageError
 from .loader import Loader
 
 __all__ = ["BuildReport", "build"]
@@ -167,7 +167,11 @@ class _Job:
     def _sides(self, source: Any, whole: Loader) -> dict[str, np.ndarray[Any, Any]]:
         """Which samples are in which split: those below each threshold are the loader's own train side."""
         ends = np.cumsum(self.splits or ())
-        number = {key: i for i, key in enumerate(whole._core.keys())}
+        try:
+            number = {key: i for i, key in enumerate(whole._core.keys())}
+        except Error:
+            raise UsageError("build: splits= goes by the names of files, and rows of an array have none",
+                             remedy='split=("train", 0.8) and ("val", 0.8) build each side on its own') from None
         before, sides = set[int](), {}
         for name, share in zip(_SPLITS, ends / ends[-1], strict=False):
             below = set(number.values()) if share >= 1 else set[int]()
