@@ -16,6 +16,7 @@ import soundfile
 from recordings import RATE, folder, put
 
 import fullbore as fb
+from fullbore._hdf5_file import Hdf5File
 
 
 @pytest.fixture(autouse=True)
@@ -191,6 +192,19 @@ def test_two_builds_of_one_file_refuse_each_other(wavs: Path, tmp_path: Path) ->
     assert len(inner) == 1 and "another build is writing this file" in inner[0]
     with h5py.File(tmp_path / "a.h5") as f:
         assert len(f["features"]) == 45
+
+
+def test_a_source_that_changes_between_looking_and_reading_is_refused(wavs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Hdf5File.__init__
+
+    def slow(self, *arguments) -> None:
+        put(wavs / "cat/0000a.wav", 1, 5000)  # after the first, so that all others have other numbers
+        made(self, *arguments)
+
+    monkeypatch.setattr(Hdf5File, "__init__", slow)
+    with pytest.raises(fb.Error, match="the source changed while it was read"):
+        fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, transforms=CLIP, framework="numpy")
+    assert [n for n in os.listdir(tmp_path) if "a.h5" in n] == []
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(wavs: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -75,6 +76,16 @@ def build(
     return job.run(source, output, overwrite, progress)
 
 
+@dataclass
+class _Source:
+    """What is to be read: for each split the numbers of its samples, or all of them."""
+
+    samples: int
+    classes: list[str]
+    fingerprint: str
+    sides: dict[str, np.ndarray[Any, Any]]
+
+
 class _Job:
     """One build: checks what is asked for, opens, runs each split, finishes, reports."""
 
@@ -102,28 +113,56 @@ class _Job:
         if self.splits is not None and not (1 <= len(self.splits) <= 3 and min(self.splits) >= 0 and sum(self.splits) > 0):
             raise UsageError(f"build: splits={self.splits!r} are not one to three shares")
 
-    def run(self, source: Any, output: str | os.PathLike[str], overwrite: bool, progress: Callable[[BuildReport], None] | bool | None) -> BuildReport:
+    def run(self, source: Any, output: str | os.PathLike[str], overwrite: bool,
+            progress: Callable[[BuildReport], None] | bool | None) -> BuildReport:
         started = time.perf_counter()
         report = BuildReport(os.fspath(output), stages=self.meter.stages, device=self.device, streams=self.streams if self.is_cuda else 1)
         runner = Cuda(self.meter, self.fields, self.device, self.streams) if self.is_cuda else Cpu(self.meter, self.fields)
         report.is_timed_by_events = runner.is_timed_by_events
-        with Loader(source, **self.options) as whole:
-            file = Hdf5File(output, overwrite)
-            try:
-                sink = Sink(file, whole.sample_count, self.flatten, self.on_nan, report.left_out)
-                self._run_all(source, whole, runner, sink, report, progress)
-                finishing = time.perf_counter()
-                self._finish(whole, sink, report)
-            finally:
-                file.drop()
+        about = self._look(source)
+        file = Hdf5File(output, overwrite)
+        try:
+            sink = Sink(file, about.samples, self.flatten, self.on_nan, report.left_out)
+            self._run_all(source, about, runner, sink, report, progress)
+            finishing = time.perf_counter()
+            self._finish(about, sink, report)
+        finally:
+            file.drop()
         report.finish_s, report.seconds = time.perf_counter() - finishing, time.perf_counter() - started
         return report
 
+    # ---- the source
+
+    def _look(self, source: Any) -> _Source:
+        """Closed again, so that the loaders to come have all the memory."""
+        with Loader(source, **self.options) as whole:
+            count = whole.sample_count
+            sides = {"all": np.arange(count)} if self.splits is None else self._sides(source, whole)
+            return _Source(count, whole.classes, whole.fingerprint, sides)
+
+    def _sides(self, source: Any, whole: Loader) -> dict[str, np.ndarray[Any, Any]]:
+        """Which samples are in which split: those below each threshold are the loader's own train side."""
+        ends = np.cumsum(self.splits or ())
+        try:
+            number = {key: i for i, key in enumerate(whole._core.keys())}
+        except Error:
+            raise UsageError("build: splits= goes by the names of files, and rows of an array have none",
+                             remedy='split=("train", 0.8) and ("val", 0.8) build each side on its own') from None
+        before, sides = set[int](), {}
+        for name, share in zip(_SPLITS, ends / ends[-1], strict=False):
+            below = set(number.values()) if share >= 1 else set[int]()
+            if 0 < share < 1:
+                with Loader(source, **self.options, split=("train", float(share)), class_seed=self.split_seed) as some:
+                    below = {number[key] for key in some._core.keys()}
+            sides[name] = np.array(sorted(below - before), dtype=np.int64)
+            before |= below
+        return sides
+
     # ---- running
 
-    def _run_all(self, source: Any, whole: Loader, runner: Cpu | Cuda, sink: Sink, report: BuildReport,
+    def _run_all(self, source: Any, about: _Source, runner: Cpu | Cuda, sink: Sink, report: BuildReport,
                  progress: Callable[[BuildReport], None] | bool | None) -> None:
-        shown = bar(whole.sample_count) if progress is True else None
+        shown = bar(about.samples) if progress is True else None
         tell = progress if callable(progress) else shown
         writer = Writer(sink, self.streams, self.meter)
         begin = time.perf_counter()
@@ -135,9 +174,10 @@ class _Job:
 
         writer.start()
         try:
-            sides = {"all": np.arange(whole.sample_count)} if self.splits is None else self._sides(source, whole)
-            for name, indices in sides.items():
+            for name, indices in about.sides.items():
                 with Loader(source, **self.options, sampler=indices) as feed:  # so that no second epoch is read ahead
+                    if feed.fingerprint != about.fingerprint:
+                        raise Error("the source changed while it was read", stage="build", path=str(source), remedy="build again")
                     report.splits[name] = self._run_part(feed, runner, writer, indices, report, told)
             writer.end()
             report.all = _sum(report.splits.values())
@@ -164,24 +204,6 @@ class _Job:
         report.left_out += [(bad["path"], bad["cause"]) for bad in stats["bad_samples"]]
         return part
 
-    def _sides(self, source: Any, whole: Loader) -> dict[str, np.ndarray[Any, Any]]:
-        """Which samples are in which split: those below each threshold are the loader's own train side."""
-        ends = np.cumsum(self.splits or ())
-        try:
-            number = {key: i for i, key in enumerate(whole._core.keys())}
-        except Error:
-            raise UsageError("build: splits= goes by the names of files, and rows of an array have none",
-                             remedy='split=("train", 0.8) and ("val", 0.8) build each side on its own') from None
-        before, sides = set[int](), {}
-        for name, share in zip(_SPLITS, ends / ends[-1], strict=False):
-            below = set(number.values()) if share >= 1 else set[int]()
-            if 0 < share < 1:
-                with Loader(source, **self.options, split=("train", float(share)), class_seed=self.split_seed) as some:
-                    below = {number[key] for key in some._core.keys()}
-            sides[name] = np.array(sorted(below - before), dtype=np.int64)
-            before |= below
-        return sides
-
     # ---- the end
 
     def _sum_up(self, writer: Writer, begin: float, report: BuildReport) -> None:
@@ -194,14 +216,14 @@ class _Job:
         report.queue_depth_mean, report.queue_depth_max = writer.depth_sum / max(writer.puts, 1), writer.depth_max
         report.loading.cores = len(os.sched_getaffinity(0))
 
-    def _finish(self, whole: Loader, sink: Sink, report: BuildReport) -> None:
+    def _finish(self, about: _Source, sink: Sink, report: BuildReport) -> None:
         rows = [part.rows for part in report.splits.values()]
         side = np.repeat([_SPLITS.index(name) for name in report.splits], rows).astype(np.uint8) if self.splits is not None else None
-        sink.finish(whole.classes, side)
+        sink.finish(about.classes, side)
         sums = sink.checksums()
         report.checksum = next(iter(sums.values()))
         attributes: dict[str, Attribute] = {
-            "made_by": f"fullbore {version()}", "checksum": report.checksum, "source_fingerprint": whole.fingerprint,
+            "made_by": f"fullbore {version()}", "checksum": report.checksum, "source_fingerprint": about.fingerprint,
             "samples": report.samples, "samples_left_out": len(report.left_out), **self._parameters(), **self._stretches(report)}
         report.bytes = sink.file.finish(attributes, {name: {"checksum": value} for name, value in sums.items()})
 
