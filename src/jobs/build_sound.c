@@ -305,6 +305,8 @@ static int64_t add_rows(struct build_sound *s, uint32_t file, uint64_t skip, str
     const struct array_layout *l = &s->file.array[0];
     FB_TRY(check_kind(p, l, e));
     uint64_t all = build_rows_of(p, array_rows(l)), rows = all > skip ? all - skip : 0, bytes = (before + rows) * p->row_bytes;
+    if (rows == 0)
+        return 0; /* an earlier run has made them all */
     if (rows > p->memory / 2 / p->row_bytes || before + rows > UINT32_MAX)
         return error_set(e, FB_E_DATA, "transform", "its %llu rows are too many for this --memory", (unsigned long long)rows);
     uint8_t *data = scratch_grow(out, before * p->row_bytes, bytes, e);

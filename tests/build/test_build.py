@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -316,14 +317,30 @@ def test_two_builds_of_one_file_do_not_meet(tmp_path: Path) -> None:
         assert slow.wait(timeout=60) in (0, 130)
 
 
-def test_a_full_disk_leaves_nothing_under_the_name(wavs: Path, tmp_path: Path) -> None:
-    limit = f"ulimit -f 200; exec {COMMAND} build {wavs} -o {tmp_path}/a.h5 --raw --length 0.5s"
-    done = subprocess.run(["bash", "-c", f"trap '' XFSZ; {limit}"], capture_output=True, text=True, timeout=60)
+def run_with_room(kib: int, *args: object) -> str:
+    """As on a disk that is full after so many KiB."""
+    words = shlex.join(map(str, (COMMAND, "build", *args)))
+    done = subprocess.run(["bash", "-c", f"trap '' XFSZ; ulimit -f {kib}; exec {words}"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "write" in done.stderr, done.stderr
-    assert not (tmp_path / "a.h5").exists()
-    run(wavs, "-o", tmp_path / "a.h5", "--raw", "--length", "0.5s", "--resume")
-    run(wavs, "-o", tmp_path / "b.h5", "--raw", "--length", "0.5s")
-    assert digest(tmp_path / "a.h5") == digest(tmp_path / "b.h5")
+    return done.stderr
+
+
+@pytest.mark.parametrize("how", [
+    ("--raw", "--length", "0.5s"),
+    ("--raw", "--length", "0.5s", "--chunk-rows", "3"),
+    ("--length", "0.5s"),
+    ("--raw", "--segment", "800"),
+], ids=" ".join)
+def test_a_full_disk_leaves_nothing_under_the_name(tmp_path: Path, how: tuple[str, ...]) -> None:
+    """Rows that did arrive are kept, and the next run goes on behind them."""
+    wavs = folder(tmp_path / "wavs", 300)
+    run(wavs, "-o", tmp_path / "whole.h5", *how)
+    room = (tmp_path / "whole.h5").stat().st_size * 2 // 3 >> 10
+    run_with_room(room, wavs, "-o", tmp_path / "a.h5", *how)
+    assert not (tmp_path / "a.h5").exists() and (tmp_path / ".a.h5.partial").exists()
+    said = json.loads(run(wavs, "-o", tmp_path / "a.h5", *how, "--resume", "--json"))
+    assert 0 < said["resumed_rows"] < said["rows"]
+    assert digest(tmp_path / "a.h5") == digest(tmp_path / "whole.h5")
 
 
 # ---- interrupted
@@ -333,6 +350,8 @@ KINDS = {
     "contiguous": ("--segment", "1600", "--stride", "100", "--skip-bad"),
     "chunked": ("--segment", "1600", "--stride", "100", "--chunk-rows", "33", "--skip-bad", "--split", "80/20"),
     "deflated": ("--segment", "1600", "--stride", "200", "--compress", "gzip", "--skip-bad"),
+    "raw": ("--raw", "--length", "8000", "--skip-bad"),
+    "one_row_each": ("--length", "0.5s", "--chunk-rows", "5", "--skip-bad"),
 }
 
 
