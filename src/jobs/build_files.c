@@ -1,8 +1,12 @@
 /* The partial file and its journal, beside the output: .NAME.partial and .NAME.journal.
  *
  * The journal has one entry for each stretch of rows that is written, in order, with the rows' checksums and the bad recordings met on the
- * way; the process that writes holds a lock on it. It is never synced: a later run believes what it says as far as the bytes in the partial
- * file agree, and no further. So a crash at any moment costs the rows that had not arrived, and never lets a wrong one in.
+ * way. It is never synced: a later run believes what it says as far as the bytes in the partial file agree, and no further. So a crash at
+ * any moment costs the rows that had not arrived, and never lets a wrong one in.
+ *
+ * The process that writes holds a lock (flock) on both. fullbore.build of the Python package writes under the same partial name and locks
+ * that file in the same way: nothing is cut or written before the lock is there, the name still means the locked file, and the output is
+ * seen not to exist.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/checksum.h"
@@ -20,7 +25,7 @@
 #include "model/hdf5_adopt.h"
 
 #define JOURNAL_MAGIC UINT64_C(0x314C4E524A426266) /* "fbBJRNL1" */
-enum { NAME_BYTES = 300, MOST_BAD_IN_ENTRY = 1 << 20 };
+enum { NAME_BYTES = 300, MOST_BAD_IN_ENTRY = 1 << 20, LOCK_TRIES = 50 };
 
 struct head {
     uint64_t magic, question, checksum;
@@ -54,6 +59,13 @@ static const char *hidden(const struct build_files *f, const char *suffix, char 
 
 /* ---- opening ---- */
 
+static int is_there(struct fb_error *e)
+{
+    error_set(e, FB_E_STATE, "build", "the output is there already");
+    error_remedy(e, "--force replaces it, at the end");
+    return FB_E_STATE;
+}
+
 static int check_output(const struct build_files *f, const struct build_plan *p, struct fb_error *e)
 {
     struct stat st;
@@ -61,51 +73,50 @@ static int check_output(const struct build_files *f, const struct build_plan *p,
         return 0;
     if (!S_ISREG(st.st_mode))
         return error_set(e, FB_E_USAGE, "build", "the output is there and is no file");
-    if (p->q->overwrites)
-        return 0;
-    error_set(e, FB_E_STATE, "build", "the output is there already");
-    error_remedy(e, "--force replaces it, at the end");
-    return FB_E_STATE;
+    return p->q->overwrites ? 0 : is_there(e);
 }
 
-static int open_part(const struct build_files *f, const char *suffix, int *fd, struct fb_error *e)
+/* A build that was killed may have left fullbore-hdf5 at work on the partial file, with the lock: that is a matter of moments. */
+static int lock(int fd, struct fb_error *e)
 {
-    char name[NAME_BYTES];
-    *fd = openat(f->dir_fd, hidden(f, suffix, name), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    return *fd < 0 ? error_set_errno(e, "build", errno, "make '%s'", name) : 0;
-}
-
-static int lock(const struct build_files *f, struct fb_error *e)
-{
-    if (flock(f->journal_fd, LOCK_EX | LOCK_NB) == 0)
+    int rc;
+    for (int tries = 0; (rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK && tries < LOCK_TRIES; tries++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    if (rc == 0)
         return 0;
     if (errno != EWOULDBLOCK)
-        return error_set_errno(e, "build", errno, "lock the journal");
+        return error_set_errno(e, "build", errno, "lock the file");
     error_set(e, FB_E_STATE, "build", "another build is writing this file");
     error_remedy(e, "wait for it, or choose another name");
     return FB_E_STATE;
 }
 
-/* It may have been finished and removed between opening and locking. */
-static bool is_still_there(const struct build_files *f)
+/* It may have been finished and renamed, or removed, between opening and locking. */
+static bool is_still_there(const struct build_files *f, int fd, const char *name)
 {
-    char name[NAME_BYTES];
     struct stat mine, there;
-    return fstat(f->journal_fd, &mine) == 0 && fstatat(f->dir_fd, hidden(f, "journal", name), &there, 0) == 0 &&
+    return fstat(fd, &mine) == 0 && fstatat(f->dir_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_dev == there.st_dev &&
            mine.st_ino == there.st_ino;
 }
 
-static int open_journal(struct build_files *f, struct fb_error *e)
+/* Opens and locks it; *fd is set only when it is ours. */
+static int open_part(const struct build_files *f, const char *suffix, int *fd, struct fb_error *e)
 {
+    char name[NAME_BYTES];
+    hidden(f, suffix, name);
     for (int tries = 0; tries < 10; tries++) {
-        FB_TRY(open_part(f, "journal", &f->journal_fd, e));
-        FB_TRY(lock(f, e));
-        if (is_still_there(f))
+        int got = openat(f->dir_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (got < 0)
+            return error_set_errno(e, "build", errno, "make '%s'", name);
+        int rc = lock(got, e);
+        if (rc == 0 && is_still_there(f, got, name)) {
+            *fd = got;
             return 0;
-        close(f->journal_fd);
-        f->journal_fd = -1;
+        }
+        close(got);
+        FB_TRY(rc);
     }
-    return error_set(e, FB_E_STATE, "build", "the journal is made and removed by somebody else all the time");
+    return error_set(e, FB_E_STATE, "build", "'%s' is made and removed by somebody else all the time", name);
 }
 
 static int start_journal(struct build_files *f, const struct build_plan *p, struct fb_error *e)
@@ -126,8 +137,10 @@ int build_files_open(struct build_files *f, const struct build_plan *p, struct f
     if (f->dir_fd < 0)
         return error_set_errno(e, "build", errno, "open the folder of the output");
     FB_TRY(check_output(f, p, e));
-    FB_TRY(open_journal(f, e));
+    FB_TRY(open_part(f, "journal", &f->journal_fd, e));
     FB_TRY(open_part(f, "partial", &f->data_fd, e));
+    FB_TRY(check_output(f, p, e)); /* who had the lock may have finished it */
+    f->is_ours = true;
     return p->q->resumes ? 0 : start_journal(f, p, e);
 }
 
@@ -340,27 +353,48 @@ int build_files_resume(struct build_files *f, const struct build_plan *p, struct
 
 /* ---- the end ---- */
 
+/* Never over a file that came meanwhile, unless that was asked for. File systems without RENAME_NOREPLACE get a link, which never replaces
+ * either. */
+static int publish(const struct build_files *f, const char *partial, struct fb_error *e)
+{
+    unsigned flags = f->plan->q->overwrites ? 0 : RENAME_NOREPLACE;
+    int rc = renameat2(f->dir_fd, partial, f->dir_fd, f->name, flags);
+    if (rc < 0 && flags && (errno == EINVAL || errno == ENOSYS)) {
+        rc = linkat(f->dir_fd, partial, f->dir_fd, f->name, 0);
+        if (rc == 0)
+            unlinkat(f->dir_fd, partial, 0);
+    }
+    if (rc == 0)
+        return 0;
+    return errno == EEXIST ? is_there(e) : error_set_errno(e, "build", errno, "give the file its name");
+}
+
 int build_files_finish(struct build_files *f, struct fb_error *e)
 {
     char name[NAME_BYTES];
     FB_TRY(write_sync(f->data_fd, e));
-    if (renameat(f->dir_fd, hidden(f, "partial", name), f->dir_fd, f->name) < 0)
-        return error_set_errno(e, "build", errno, "give the file its name");
+    FB_TRY(publish(f, hidden(f, "partial", name), e));
     unlinkat(f->dir_fd, hidden(f, "journal", name), 0);
     return write_sync(f->dir_fd, e);
 }
 
-void build_files_close(struct build_files *f, bool is_kept)
+/* Locked files may be removed; those of an earlier run stay when this one was refused before it touched them. */
+static void close_part(const struct build_files *f, const char *suffix, int fd, bool is_kept)
 {
     char name[NAME_BYTES];
-    if (f->data_fd >= 0 && !is_kept)
-        unlinkat(f->dir_fd, hidden(f, "partial", name), 0);
-    if (f->data_fd >= 0 && !is_kept)
-        unlinkat(f->dir_fd, hidden(f, "journal", name), 0);
-    if (f->data_fd >= 0)
-        close(f->data_fd);
-    if (f->journal_fd >= 0)
-        close(f->journal_fd);
+    struct stat st;
+    if (fd < 0)
+        return;
+    bool is_empty = fstat(fd, &st) == 0 && st.st_size == 0;
+    if ((!is_kept && f->is_ours) || (!f->is_ours && is_empty))
+        unlinkat(f->dir_fd, hidden(f, suffix, name), 0);
+    close(fd);
+}
+
+void build_files_close(struct build_files *f, bool is_kept)
+{
+    close_part(f, "partial", f->data_fd, is_kept);
+    close_part(f, "journal", f->journal_fd, is_kept);
     if (f->dir_fd >= 0)
         close(f->dir_fd);
     free(f->folder);

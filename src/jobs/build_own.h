@@ -137,7 +137,8 @@ struct build_piece {
 
 struct build_files {
     char *folder, *name; /* of the output */
-    int dir_fd, data_fd, journal_fd;
+    int dir_fd, data_fd, journal_fd; /* the latter two are locked */
+    bool is_ours;                    /* both are there and locked, so they may be written */
     uint64_t journal_end;
     const struct build_plan *plan;
     uint64_t sources, sources_next; /* the same, and the first recording that is not in it */

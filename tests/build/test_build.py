@@ -5,6 +5,7 @@ The command is the one that is installed, or FULLBORE_COMMAND.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -300,21 +301,59 @@ def test_an_output_that_is_there_stays_unless_forced(wavs: Path, tmp_path: Path)
         assert len(f["features"]) == 60
 
 
-def test_two_builds_of_one_file_do_not_meet(tmp_path: Path) -> None:
-    wavs = folder(tmp_path / "wavs", 600)
-    pipe = tmp_path / "wavs/zzz.wav"
-    os.mkfifo(pipe)  # never opened for writing; it is not a regular file, so it is no sample
-    slow = subprocess.Popen([COMMAND, "build", wavs, "-o", tmp_path / "a.h5", "--segment", "800", "--stride", "8", "--threads", "1"],
-                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+@pytest.mark.parametrize("part", ["partial", "journal"])
+def test_two_builds_of_one_file_do_not_meet(wavs: Path, tmp_path: Path, part: str) -> None:
+    """Whoever writes holds a lock on the partial file, and this command on its journal as well; neither is touched by who comes second."""
+    held = tmp_path / f".a.h5.{part}"
+    held.write_bytes(b"somebody else's")
+    with open(held, "rb") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        for more in ((), ("--force",), ("--resume",)):
+            said = run(wavs, "-o", tmp_path / "a.h5", "--length", "0.2s", *more, code=1)
+            assert "another build is writing this file" in said
+        assert held.read_bytes() == b"somebody else's" and left_behind(tmp_path / "a.h5") == [held.name]
+    run(wavs, "-o", tmp_path / "a.h5", "--length", "0.2s")
+    assert left_behind(tmp_path / "a.h5") == []
+
+
+def test_a_build_holds_its_lock_until_the_file_has_its_name(tmp_path: Path) -> None:
+    """Seen from outside, by the lock that fullbore.build of the Python package asks for."""
+    wavs = folder(tmp_path / "wavs", 60)
+    how = ("--segment", "800", "--stride", "8", "--threads", "1")
+    child = subprocess.Popen([COMMAND, "build", wavs, "-o", tmp_path / "a.h5", *how], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 20
-        while not (tmp_path / ".a.h5.journal").exists() and slow.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        if slow.poll() is None:
-            assert "another build" in run(wavs, "-o", tmp_path / "a.h5", "--length", "0.2s", "--force", code=1)
+        partial = tmp_path / ".a.h5.partial"
+        while not (partial.exists() and partial.stat().st_size) and child.poll() is None:
+            time.sleep(0.002)
+        os.kill(child.pid, signal.SIGSTOP)  # so that it cannot end meanwhile
+        assert child.poll() is None and partial.exists()
+        with open(partial, "rb") as f, pytest.raises(BlockingIOError):
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert "another build" in run(wavs, "-o", tmp_path / "a.h5", "--length", "0.2s", "--force", code=1)
+        os.kill(child.pid, signal.SIGCONT)
     finally:
-        slow.send_signal(signal.SIGINT)
-        assert slow.wait(timeout=60) in (0, 130)
+        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGCONT)
+        assert child.wait(timeout=60) in (0, 130)
+
+
+def test_a_file_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    wavs = folder(tmp_path / "wavs", 60)
+    output = tmp_path / "a.h5"
+    how = ("--segment", "800", "--stride", "8", "--threads", "1")
+    child = subprocess.Popen([COMMAND, "build", wavs, "-o", output, *how], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / ".a.h5.partial").exists() and child.poll() is None:
+        time.sleep(0.002)
+    os.kill(child.pid, signal.SIGSTOP)
+    assert not output.exists()
+    output.write_text("mine")
+    os.kill(child.pid, signal.SIGCONT)
+    said = child.communicate(timeout=120)[1]
+    assert child.returncode == 1 and "the output is there already" in said, said
+    assert output.read_text() == "mine" and "--resume" in said
+    run(wavs, "-o", output, *how, "--resume", "--force")
+    run(wavs, "-o", tmp_path / "b.h5", *how)
+    assert digest(output) == digest(tmp_path / "b.h5")
 
 
 def run_with_room(kib: int, *args: object) -> str:
