@@ -29,6 +29,11 @@ static struct build_chunk *new_chunk(struct build_crew *c)
     return k;
 }
 
+static const struct build_row *part_row(const struct build_chunk *k, const struct build_part *x)
+{
+    return (const struct build_row *)(x->task ? x->task->row.data : k->kept_row.data) + x->first;
+}
+
 static int add_part(struct build_chunk *k, struct build_task *t, uint64_t first, uint64_t rows, struct fb_error *e)
 {
     struct build_part *part = scratch_grow(&k->part, k->parts * sizeof(*part), (k->parts + 1) * sizeof(*part), e);
@@ -41,13 +46,26 @@ static int add_part(struct build_chunk *k, struct build_task *t, uint64_t first,
     return 0;
 }
 
+/* Those before its last row. Those behind it would be met again by a run that goes on from there, and noted twice. */
+static int take_bads(struct build_crew *c, struct build_chunk *k, struct fb_error *e)
+{
+    const struct build_part *last = &((const struct build_part *)k->part.data)[k->parts - 1];
+    uint32_t file = part_row(k, last)[last->rows - 1].file;
+    struct build_bad *bad = c->bad.bad.data;
+    uint64_t n = 0;
+    for (; n < c->bad.bads && bad[n].file < file; n++)
+        FB_TRY(build_table_add_bad(&k->bad, &bad[n], e));
+    c->bad.bads -= n;
+    if (n && c->bad.bads)
+        memmove(bad, bad + n, c->bad.bads * sizeof(*bad));
+    return 0;
+}
+
 /* Nothing more will be added. Where it lies is known now, unless it is yet to be deflated. */
 static int close_chunk(struct build_crew *c, struct build_chunk *k, struct fb_error *e)
 {
     k->state = BUILD_CHUNK_FULL;
-    for (uint64_t i = 0; i < c->bad.bads; i++)
-        FB_TRY(build_table_add_bad(&k->bad, &((const struct build_bad *)c->bad.bad.data)[i], e));
-    c->bad.bads = 0;
+    FB_TRY(take_bads(c, k, e));
     if (c->p->q->deflate)
         return 0;
     k->state = BUILD_CHUNK_PACKED;
@@ -106,11 +124,6 @@ int build_join_tasks(struct build_crew *c, struct fb_error *e)
 static const uint8_t *part_data(const struct build_crew *c, const struct build_chunk *k, const struct build_part *x)
 {
     return (const uint8_t *)(x->task ? x->task->data.data : k->kept.data) + x->first * c->p->row_bytes;
-}
-
-static const struct build_row *part_row(const struct build_chunk *k, const struct build_part *x)
-{
-    return (const struct build_row *)(x->task ? x->task->row.data : k->kept_row.data) + x->first;
 }
 
 /* Small tasks fill a large chunk slowly: when they are all taken, their rows are copied and they are free again. */

@@ -24,7 +24,7 @@
 #include "jobs/write_all.h"
 #include "model/hdf5_adopt.h"
 
-#define JOURNAL_MAGIC UINT64_C(0x314C4E524A426266) /* "fbBJRNL1" */
+#define JOURNAL_MAGIC UINT64_C(0x324C4E524A426266) /* "fbBJRNL2" */
 enum { NAME_BYTES = 300, MOST_BAD_IN_ENTRY = 1 << 20, LOCK_TRIES = 50 };
 
 struct head {
@@ -278,6 +278,15 @@ static bool are_rows_sane(const struct reading *r, const struct build_row *row, 
     return true;
 }
 
+/* In order, and before the entry's last row. */
+static bool are_bads_sane(const struct build_bad *bad, uint64_t n, uint32_t last)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (bad[i].file >= last || (i && bad[i].file <= bad[i - 1].file) || !memchr(bad[i].cause, 0, sizeof(bad[i].cause)))
+            return false;
+    return true;
+}
+
 /* 1: one more entry is believed; 0: there are no more. */
 static int take_entry(struct reading *r, struct fb_error *e)
 {
@@ -296,7 +305,9 @@ static int take_entry(struct reading *r, struct fb_error *e)
         return 0;
     memcpy(&sum, all + bytes, sizeof(sum));
     const struct build_row *row = (const struct build_row *)(const void *)(all + sizeof(head));
-    if (sum != checksum_of(all, bytes) || !are_rows_sane(r, row, head.piece.rows) || !is_data_right(r, &head.piece, row))
+    const struct build_bad *bad = (const struct build_bad *)(const void *)(all + sizeof(head) + rows);
+    if (sum != checksum_of(all, bytes) || !are_rows_sane(r, row, head.piece.rows) ||
+        !are_bads_sane(bad, head.bads, row[head.piece.rows - 1].file) || !is_data_right(r, &head.piece, row))
         return 0;
     uint64_t sources = r->f->sources, next = r->f->sources_next;
     add_sources(r->f, row[head.piece.rows - 1].file);
@@ -306,23 +317,10 @@ static int take_entry(struct reading *r, struct fb_error *e)
         return 0;
     }
     FB_TRY(build_table_add(r->t, &head.piece, row, e));
-    const struct build_bad *bad = (const struct build_bad *)(const void *)(all + sizeof(head) + rows);
     for (uint64_t i = 0; i < head.bads; i++)
         FB_TRY(build_table_add_bad(r->t, &bad[i], e));
     r->f->journal_end = at + bytes + sizeof(sum);
     return 1;
-}
-
-/* Bad ones behind the last row will be met again. */
-static void forget_later_bads(struct build_table *t)
-{
-    struct build_bad *bad = t->bad.data;
-    uint32_t last = t->rows ? ((const struct build_row *)t->row.data)[t->rows - 1].file : 0;
-    uint64_t kept = 0;
-    for (uint64_t i = 0; i < t->bads; i++)
-        if (t->rows && bad[i].file < last)
-            bad[kept++] = bad[i];
-    t->bads = kept;
 }
 
 static int read_entries(struct build_files *f, const struct build_plan *p, struct build_table *t, struct fb_error *e)
@@ -337,7 +335,6 @@ static int read_entries(struct build_files *f, const struct build_plan *p, struc
         ;
     scratch_free(&r.entry);
     scratch_free(&r.data);
-    forget_later_bads(t);
     if (rc == 0 && ftruncate(f->journal_fd, (off_t)f->journal_end) < 0)
         rc = error_set_errno(e, "build", errno, "cut the journal");
     return rc;

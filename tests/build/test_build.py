@@ -464,6 +464,26 @@ def test_a_build_goes_on_from_the_first_recording_that_changed(tmp_path: Path) -
     assert digest(tmp_path / "a.h5") == digest(tmp_path / "b.h5")
 
 
+@pytest.mark.parametrize("is_mended", [False, True])
+def test_a_bad_recording_is_counted_once_after_two_stops(tmp_path: Path, is_mended: bool) -> None:
+    """It is the last one of the first task, so the row before it is where the second run begins."""
+    for i in range(96):
+        put(tmp_path / f"s/{i:03d}.wav", i, 8000)
+    bad = tmp_path / "s/031.wav"
+    good = bad.read_bytes()
+    bad.write_bytes(b"RIFF")
+    how = (tmp_path / "s", "--raw", "--length", "8000", "--skip-bad", "--threads", "1")
+    run_with_room(1200, "-o", tmp_path / "a.h5", *how)
+    if is_mended:
+        bad.write_bytes(good)
+    run(*how, "-o", tmp_path / "b.h5", code=0 if is_mended else 4)
+    run_with_room(2400, "-o", tmp_path / "a.h5", *how, "--resume")
+    run(*how, "-o", tmp_path / "a.h5", "--resume", code=0 if is_mended else 4)
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert (f.attrs["files"], f.attrs["files_left_out"]) == ((96, 0) if is_mended else (95, 1))
+    assert digest(tmp_path / "a.h5") == digest(tmp_path / "b.h5")
+
+
 def test_other_options_do_not_go_on_with_what_was_left(tmp_path: Path) -> None:
     wavs = folder(tmp_path / "wavs", 40)
     (wavs / "owl/9999.wav").write_bytes(b"")
