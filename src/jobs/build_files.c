@@ -20,6 +20,7 @@
 
 #include "base/checksum.h"
 #include "base/rng.h"
+#include "dataset/keep.h"
 #include "jobs/build_own.h"
 #include "jobs/write_all.h"
 #include "model/hdf5_adopt.h"
@@ -156,6 +157,22 @@ static void add_sources(struct build_files *f, uint32_t last)
         uint64_t one = rng_mix(rng_mix(checksum_of(s.key, strlen(s.key)), s.length), (uint64_t)s.mtime_ns);
         f->sources = rng_mix(f->sources, one);
     }
+}
+
+/* The catalog is made anew when folders change, not when a recording is rewritten in its place: before rows of an earlier run are believed,
+ * recordings up to `last` are looked at. */
+static bool are_sources_there(const struct build_files *f, uint32_t last)
+{
+    for (uint64_t i = f->sources_next; i <= last; i++) {
+        struct catalog_sample s;
+        struct stat st;
+        if (catalog_sample(f->plan->dataset.catalog, f->plan->file[i], &s, NULL) < 0)
+            return false;
+        bool is_file = fstatat(f->plan->dataset.root_fd, s.object, &st, 0) == 0 && S_ISREG(st.st_mode);
+        if (s.object_size != (is_file ? (uint64_t)st.st_size : 0) || s.mtime_ns != (is_file ? keep_mtime_ns(&st) : 0))
+            return false;
+    }
+    return true;
 }
 
 /* ---- writing entries ---- */
@@ -308,6 +325,8 @@ static int take_entry(struct reading *r, struct fb_error *e)
     const struct build_bad *bad = (const struct build_bad *)(const void *)(all + sizeof(head) + rows);
     if (sum != checksum_of(all, bytes) || !are_rows_sane(r, row, head.piece.rows) ||
         !are_bads_sane(bad, head.bads, row[head.piece.rows - 1].file) || !is_data_right(r, &head.piece, row))
+        return 0;
+    if (!are_sources_there(r->f, row[head.piece.rows - 1].file))
         return 0;
     uint64_t sources = r->f->sources, next = r->f->sources_next;
     add_sources(r->f, row[head.piece.rows - 1].file);
