@@ -354,8 +354,11 @@ static int read_entries(struct build_files *f, const struct build_plan *p, struc
         ;
     scratch_free(&r.entry);
     scratch_free(&r.data);
-    if (rc == 0 && ftruncate(f->journal_fd, (off_t)f->journal_end) < 0)
-        rc = error_set_errno(e, "build", errno, "cut the journal");
+    /* What lies behind would show in the gaps between columns, if fewer rows follow than were there. */
+    const struct build_piece *last = t->pieces ? &((const struct build_piece *)t->piece.data)[t->pieces - 1] : NULL;
+    uint64_t end = last ? last->offset + last->length : 0;
+    if (rc == 0 && (ftruncate(f->journal_fd, (off_t)f->journal_end) < 0 || ftruncate(f->data_fd, (off_t)end) < 0))
+        rc = error_set_errno(e, "build", errno, "cut what an earlier run left");
     return rc;
 }
 

@@ -433,8 +433,6 @@ int build_finish(const struct build_plan *p, struct build_files *f, const struct
 {
     struct ending x = {.p = p, .f = f, .t = t, .out = out, .datasets = {.limit = 1 << 30}, .attributes = {.limit = 1 << 20}};
     int rc = add_columns(&x, e);
-    if (rc == 0 && ftruncate(f->data_fd, (off_t)x.end) < 0) /* what an interrupted run wrote further behind */
-        rc = error_set_errno(e, "build", errno, "cut the file");
     if (rc == 0)
         rc = describe_all(&x, e);
     if (rc == 0)

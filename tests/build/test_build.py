@@ -472,6 +472,19 @@ def test_a_build_goes_on_from_the_first_recording_that_changed(tmp_path: Path) -
     assert digest(tmp_path / "a.h5") == digest(tmp_path / "b.h5")
 
 
+def test_what_was_written_of_recordings_that_went_does_not_show(tmp_path: Path) -> None:
+    wavs = folder(tmp_path / "wavs", 120)
+    how = ("--raw", "--segment", "801", "--threads", "1")  # rows end beside columns' places
+    (wavs / "owl/9999.wav").write_bytes(b"")
+    run(wavs, "-o", tmp_path / "a.h5", *how, code=3)
+    for path in sorted((wavs / "owl").iterdir())[3:]:
+        path.unlink()
+    said = json.loads(run(wavs, "-o", tmp_path / "a.h5", *how, "--resume", "--json"))
+    assert said["resumed_rows"] > 0
+    run(wavs, "-o", tmp_path / "b.h5", *how)
+    assert digest(tmp_path / "a.h5") == digest(tmp_path / "b.h5")
+
+
 @pytest.mark.parametrize("is_mended", [False, True])
 def test_a_bad_recording_is_counted_once_after_two_stops(tmp_path: Path, is_mended: bool) -> None:
     """It is the last one of the first task, so the row before it is where the second run begins."""
