@@ -121,18 +121,23 @@ int build_split_of(const struct build_plan *p, uint64_t file)
 
 /* ---- the first good recording says what is not said ---- */
 
+/* Without --skip-bad a bad one ends the build anyway. */
 static int look_at_first(struct build_plan *p, uint32_t *rate, uint64_t *samples, struct fb_error *e)
 {
     struct build_sound s = {.p = p};
-    int rc = error_set(e, FB_E_DATA, "build", "there are no recordings");
-    for (uint64_t i = 0; i < p->files && i < TRIES && rc < 0; i++) {
-        struct catalog_sample where;
-        error_clear(e);
-        rc = catalog_sample(p->dataset.catalog, i, &where, e);
+    uint64_t tries = p->q->skips_bad || p->files < TRIES ? p->files : TRIES;
+    int rc = tries ? FB_E_DATA : error_set(e, FB_E_DATA, "build", "there are no recordings");
+    for (uint64_t i = 0; i < tries && rc < 0; i++) {
+        struct catalog_sample where = {.key = ""};
+        struct fb_error mine = {0};
+        error_clear(&mine);
+        rc = catalog_sample(p->dataset.catalog, i, &where, &mine);
         if (rc == 0)
-            rc = build_sound_look(&s, &where, rate, samples, e);
-        if (rc < 0)
-            error_at(e, where.key, -1);
+            rc = build_sound_look(&s, &where, rate, samples, &mine);
+        if (rc < 0 && i == 0) { /* of many the first one is named */
+            error_at(&mine, where.key, -1);
+            *e = mine;
+        }
     }
     build_sound_free(&s);
     return rc;
@@ -148,7 +153,10 @@ static int choose_lengths(struct build_plan *p, struct fb_error *e)
     const struct build_request *q = p->q;
     uint32_t rate = 0;
     uint64_t samples = 0;
-    FB_TRY(look_at_first(p, &rate, &samples, e));
+    bool is_said = q->rate && (is_given(q->length) || is_given(q->segment));
+    int rc = look_at_first(p, &rate, &samples, e);
+    if (rc < 0 && (!is_said || p->files == 0))
+        return rc;
     error_clear(e);
     p->rate = q->rate ? q->rate : rate;
     p->is_segmented = is_given(q->segment);

@@ -233,6 +233,18 @@ def test_bad_recordings_are_named_and_left_out(wavs: Path, tmp_path: Path) -> No
             assert np.array_equal(f["features"][i], samples(wavs / keys[i], 4800))
 
 
+@pytest.mark.parametrize("said", [("--rate", RATE, "--length", "0.3s"), ("--length", "0.3s")])
+def test_many_bad_recordings_in_front_are_left_out_like_others(wavs: Path, tmp_path: Path, said: tuple[object, ...]) -> None:
+    (wavs / "ant").mkdir()
+    for i in range(20):
+        (wavs / f"ant/{i:02d}.wav").write_bytes(b"")
+    run(wavs, "-o", tmp_path / "a.h5", *said, "--skip-bad", code=4)
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert len(f["features"]) == 60 and f.attrs["files_left_out"] == 20 and f["features"].attrs["rate"] == RATE
+    words = run(wavs, "-o", tmp_path / "b.h5", *said, code=3)
+    assert "00.wav" in words and "the file is empty" in words and "15.wav" not in words
+
+
 def test_a_bad_recording_ends_the_build_and_is_the_first_one(wavs: Path, tmp_path: Path) -> None:
     spoil(wavs)
     for threads in (1, 4):
