@@ -140,27 +140,55 @@ static int open_table(struct build_labels *l, const char *path, struct fb_error 
 
 /* ---- fields ---- */
 
-static void name_field(const struct build_labels *l, const struct catalog_field *f, int all, char *out)
+static bool is_taken(const char *name, bool has_labels)
 {
     static const char *const taken[] = {"features", "keys", "segment", "split", "classes", NULL};
-    bool is_taken = false;
     for (int i = 0; taken[i]; i++)
-        is_taken |= strcmp(f->name, taken[i]) == 0;
-    (void)l;
-    snprintf(out, 64, "%s%.50s", is_taken ? "label_" : "", all == 1 || f->is_class ? "labels" : f->name);
+        if (strcmp(name, taken[i]) == 0)
+            return true;
+    return has_labels && strcmp(name, "labels") == 0;
 }
 
-static void list_fields(struct build_labels *l)
+/* The class, or the only field, is `labels`. Others keep their names; "label_" stands before one that is taken. */
+static void name_field(const struct catalog_field *f, int all, bool has_labels, char *out)
+{
+    if (all == 1 || f->is_class)
+        snprintf(out, 64, "labels");
+    else
+        snprintf(out, 64, "%s%.57s", is_taken(f->name, has_labels) ? "label_" : "", f->name);
+}
+
+/* A dataset's name is no path, and there are not two of one name. Said before hours of work, not after. */
+static int check_name(const struct build_labels *l, int field, const char *column, struct fb_error *e)
+{
+    const char *name = l->field[field].name, *why = NULL;
+    if (!name[0] || strchr(name, '/') || strcmp(name, ".") == 0)
+        why = "no name that a dataset can have";
+    for (int i = 0; i < field && !why; i++)
+        if (strcmp(l->field[i].name, name) == 0)
+            why = "the name of two datasets";
+    if (!why)
+        return 0;
+    char shown[300];
+    error_set(e, FB_E_USAGE, "build", "the column '%s' of the labels: that is %s", text_escape(column, shown, sizeof(shown)), why);
+    error_remedy(e, "give it another name, without a slash; --labels none leaves labels out");
+    return FB_E_USAGE;
+}
+
+static int list_fields(struct build_labels *l, struct fb_error *e)
 {
     int all = catalog_field_count(l->catalog);
+    bool has_labels = all == 1 || catalog_class_field(l->catalog) >= 0;
     for (int i = 0; i < all && l->count < FB_MAX_FIELDS; i++) {
         const struct catalog_field *f = catalog_field(l->catalog, i);
-        struct build_field *mine = &l->field[l->count++];
-        name_field(l, f, all, mine->name);
+        struct build_field *mine = &l->field[l->count];
+        name_field(f, all, has_labels, mine->name);
         mine->dtype = f->dtype;
         mine->width = f->ndim ? f->shape[0] : 0;
         mine->bytes = catalog_field_bytes(f);
+        FB_TRY(check_name(l, l->count++, f->name, e));
     }
+    return 0;
 }
 
 int build_labels_open(struct build_labels **out, const struct dataset *d, const char *table, struct fb_error *e)
@@ -174,10 +202,10 @@ int build_labels_open(struct build_labels **out, const struct dataset *d, const 
     if (table && strcmp(table, "folder") == 0 && catalog_class_field(d->catalog) < 0)
         return error_set(e, FB_E_USAGE, "build", "the source has no folders that could be classes");
     int rc = table && strcmp(table, "folder") != 0 ? open_table(l, table, e) : 0;
-    if (rc < 0)
+    if (rc == 0)
+        rc = list_fields(l, e);
+    if (rc < 0 && table)
         error_at(e, table, -1);
-    else
-        list_fields(l);
     return rc;
 }
 

@@ -203,6 +203,32 @@ def test_labels_come_from_a_table(wavs: Path, tmp_path: Path) -> None:
     assert keys[-1] in run(wavs, "-o", tmp_path / "b.h5", "--length", "0.2s", "--labels", table, code=3)
 
 
+def labelled(wavs: Path, table: Path, head: str, *cells: str) -> Path:
+    keys = sorted(p.relative_to(wavs).as_posix() for p in wavs.rglob("*.wav"))
+    table.write_text("\n".join([f"path,{head}", *(",".join((k, *cells)) for k in keys)]) + "\n")
+    return table
+
+
+def test_columns_of_a_table_have_names_of_their_own(wavs: Path, tmp_path: Path) -> None:
+    """Those that the file itself needs get another beginning."""
+    table = labelled(wavs, tmp_path / "a.csv", "kind,labels,split,keys", "x", "7", "0.5", "3")
+    run(wavs, "-o", tmp_path / "a.h5", "--length", "0.2s", "--labels", table, "--split", "50/50")
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["classes"].asstr()[f["labels"][0]] == "x"
+        assert (f["label_labels"][0], f["label_split"][0], f["label_keys"][0]) == (7, 0.5, 3)
+        assert f["split"].dtype == np.uint8 and f["keys"].asstr()[0].endswith(".wav")
+    run(wavs, "-o", tmp_path / "b.h5", "--length", "0.2s", "--labels", labelled(wavs, table, "split", "2.5"))
+    with h5py.File(tmp_path / "b.h5") as f:
+        assert f["labels"][0] == 2.5
+
+
+@pytest.mark.parametrize("column", ["a/b", "/", "."])
+def test_columns_that_cannot_be_datasets_are_refused_at_once(wavs: Path, tmp_path: Path, column: str) -> None:
+    table = labelled(wavs, tmp_path / "a.csv", f"kind,{column}", "x", "7")
+    said = run(wavs, "-o", tmp_path / "a.h5", "--length", "0.2s", "--labels", table, code=2)
+    assert f"'{column}'" in said and "another name" in said and left_behind(tmp_path / "a.h5") == []
+
+
 # ---- bad input
 
 
