@@ -1,6 +1,7 @@
 /* One recording -> its rows: read as far as they reach, cut, mixed, converted; what is computed goes straight into the task's rows. */
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -227,14 +228,30 @@ static void place(const struct array_conversion *c, const struct array_layout *l
         clip_planes(c, from, frames, after, 1, to, (size_t)(frames + after));
 }
 
-static int check_finite(const struct array_layout *l, const float *x, uint64_t n, struct fb_error *e)
+/* The largest sample that makes a row of numbers: float16 ends at 65504 (what is rounded to it included), and the power of larger ones than
+ * 1e12 need not fit into float32 with the longest frames and 1 for each weight. */
+static float largest_sample(const struct build_plan *p)
 {
+    return p->mel ? 1e12f : p->dtype == FB_FLOAT16 ? 65519.996f : FLT_MAX;
+}
+
+/* Sound in integers is never beyond 1; in floats it is whatever somebody has written. */
+static int check_samples(const struct build_plan *p, const struct array_layout *l, const float *x, uint64_t n, struct fb_error *e)
+{
+    float most = largest_sample(p);
+    int are_good = 1;
+    uint64_t i = 0;
     if (l->storage == ARRAY_CONTIGUOUS && l->code != ARRAY_PCM_F32 && l->code != ARRAY_PCM_F64)
         return 0;
-    for (uint64_t i = 0; i < n; i++)
-        if (!isfinite(x[i]))
-            return error_set(e, FB_E_DATA, "decode", "its sample %llu is not a number", (unsigned long long)i);
-    return 0;
+    for (uint64_t k = 0; k < n; k++)
+        are_good &= fabsf(x[k]) <= most; /* not with NaN */
+    if (are_good)
+        return 0;
+    while (fabsf(x[i]) <= most)
+        i++;
+    return isfinite(x[i]) ? error_set(e, FB_E_DATA, "decode", "its sample %llu is %g, too large for a row of %s", (unsigned long long)i, x[i],
+                                      p->mel ? "log-mel" : fb_dtype_name(p->dtype))
+                          : error_set(e, FB_E_DATA, "decode", "its sample %llu is not a number", (unsigned long long)i);
 }
 
 /* ---- rows ---- */
@@ -292,7 +309,7 @@ static int compute(struct build_sound *s, const struct array_layout *l, uint64_t
     if (!signal)
         return FB_E_NOMEM;
     place(&wide, l, from, used, after, signal);
-    FB_TRY(check_finite(l, signal, used, e));
+    FB_TRY(check_samples(p, l, signal, used, e));
     for (uint64_t i = 0; i < rows; i++)
         FB_TRY(make_row(s, &half, signal + (skip + i) * p->stride, out + i * p->row_bytes, e));
     return 0;

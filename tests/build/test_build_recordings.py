@@ -115,3 +115,30 @@ def test_a_header_that_promises_more_than_there_is_is_no_row_of_garbage(tmp_path
             there = (cut - 44) // 2
             for row in f["features"][1:]:
                 assert np.array_equal(row[:there], PCM[:there] / np.float32(32768)) and not row[there:].any()
+
+
+LARGE = [1e5, 1e13, 1e20, 3e38]
+
+
+@pytest.mark.parametrize("how", [("--raw",), ("--raw", "--dtype", "float16"), (), ("--exact",), ("--dtype", "float16"),
+                                 ("--mel-scale", "htk", "--n-fft", 65536)], ids=str)
+def test_samples_beyond_what_a_row_can_hold_make_no_row_of_garbage(tmp_path: Path, how: tuple[object, ...]) -> None:
+    """Such a recording is bad, or its row is the right one."""
+    put(tmp_path / "s/a.wav", 1, SAMPLES)
+    for i, most in enumerate(LARGE):
+        x = sound(i, SAMPLES).astype(np.float32)
+        x[1000:1004] = np.float32(most)
+        soundfile.write(tmp_path / f"s/b{i}.wav", x, RATE, subtype="FLOAT")
+    soundfile.write(tmp_path / "s/c.wav", np.full(SAMPLES, 1e300), RATE, subtype="DOUBLE")
+    said = run(tmp_path / "s", "-o", tmp_path / "a.h5", "--length", SAMPLES, *how, "--skip-bad", code=4)
+    assert "c.wav: its sample 0 is not a number" in said
+    with h5py.File(tmp_path / "a.h5") as f:
+        keys, rows = list(f["keys"].asstr()), f["features"][:]
+    assert "a.wav" in keys and np.isfinite(rows).all()
+    for i, most in enumerate(LARGE):
+        if "--raw" in how and "float16" not in how:
+            assert rows[keys.index(f"b{i}.wav")].max() == np.float32(most)
+        elif f"b{i}.wav" in keys:
+            assert "--raw" not in how and most < 1e13 and rows[keys.index(f"b{i}.wav")].max() > 40
+        else:
+            assert f"b{i}.wav: its sample 1000 is " in said and "too large for a row of" in said
