@@ -76,6 +76,7 @@ static int compute(const struct build_plan *p, struct build_files *f, struct bui
 static int build(const struct build_plan *p, struct build_files *f, struct build_table *t, struct build_result *out, struct fb_error *e)
 {
     FB_TRY(check_labels(p, e));
+    FB_TRY(build_table_open(t, p, e));
     FB_TRY(build_files_open(f, p, e));
     if (p->q->resumes)
         FB_TRY(build_files_resume(f, p, t, e));

@@ -14,7 +14,7 @@ static struct build_chunk *new_chunk(struct build_crew *c)
     if (k)
         c->spare_chunk = k->next;
     else if ((k = calloc(1, sizeof(*k))))
-        k->kept.budget = k->packed.budget = &c->budget;
+        k->kept.budget = k->kept_row.budget = k->packed.budget = &c->budget;
     if (!k)
         return NULL;
     k->next = NULL;
@@ -131,8 +131,8 @@ int build_keep_rows(struct build_crew *c, struct build_chunk *k, struct fb_error
 {
     struct build_part *part = k->part.data;
     uint64_t row_bytes = c->p->row_bytes, n = k->kept_rows, count = k->piece.rows;
-    uint8_t *data = scratch_grow(&k->kept, n * row_bytes, c->p->chunk_rows * row_bytes, e);
-    struct build_row *row = data ? scratch_grow(&k->kept_row, n * sizeof(*row), c->p->chunk_rows * sizeof(*row), e) : NULL;
+    uint8_t *data = scratch_need(&k->kept, c->p->chunk_rows * row_bytes, e);
+    struct build_row *row = data ? scratch_need(&k->kept_row, c->p->chunk_rows * sizeof(*row), e) : NULL;
     if (!row)
         return FB_E_NOMEM;
     for (uint64_t i = 0; i < k->parts; i++) {
@@ -149,10 +149,21 @@ int build_keep_rows(struct build_crew *c, struct build_chunk *k, struct fb_error
     return 0;
 }
 
+static bool has_borrowed(const struct build_chunk *k)
+{
+    const struct build_part *part = k->part.data;
+    for (uint64_t i = 0; i < k->parts; i++)
+        if (part[i].task)
+            return true;
+    return false;
+}
+
+/* Nothing can start before the open chunk has let its tasks go. */
 bool build_is_stuck(const struct build_crew *c)
 {
-    return c->next_file < c->p->files && c->tasks >= c->task_limit && !c->oldest && c->first && c->first == c->last &&
-           c->first->state == BUILD_CHUNK_OPEN;
+    bool is_open = c->first && c->first == c->last && c->first->state == BUILD_CHUNK_OPEN;
+    bool is_full = c->next_file < c->p->files && c->tasks >= c->p->task_limit && !c->oldest;
+    return is_open && (is_full || (c->oldest && c->oldest->is_waiting && c->large)) && has_borrowed(c->first);
 }
 
 /* ---- packing and writing ---- */

@@ -8,6 +8,10 @@
  * A chunk borrows its rows from the tasks, which live until it is committed: written, and so is everything before it. So the place of a row
  * depends on the order of the recordings alone. Committing adds an entry to the journal.
  *
+ * A task has as many recordings as its share of the memory has room for, guessed by their sizes. When they turn out to need more, the task
+ * ends before the one that does not fit, which becomes the first of another. One that does not fit into a task of its own waits until it is
+ * the next to be joined, and then may take what the plan keeps for one that is large.
+ *
  * Safety: everything in struct crew is under its lock but what a worker has taken: a running task, a chunk being packed or written.
  * Blocking work is done without it, except the journal's small writes.
  */
@@ -22,7 +26,7 @@
 #include "jobs/build_crew.h"
 #include "model/hdf5_adopt.h"
 
-enum { PULSE_NS = 100000000, WRITE_BACK_NS = 20000000, MOST_TASKS_PER_THREAD = 8 };
+enum { PULSE_NS = 100000000, WRITE_BACK_NS = 20000000 };
 
 /* ---- ending ---- */
 
@@ -41,8 +45,11 @@ void build_release_task(struct build_crew *c, struct build_task *t)
 {
     if (--t->users > 0)
         return;
-    if (t->data.capacity > 2 * c->p->task_bytes)
+    if (t == c->large) {
         scratch_free(&t->data);
+        scratch_free(&t->row);
+        c->large = NULL;
+    }
     t->next = c->spare_task;
     c->spare_task = t;
     c->tasks--;
@@ -54,46 +61,89 @@ static struct build_task *new_task(struct build_crew *c)
     if (t)
         c->spare_task = t->next;
     else if ((t = calloc(1, sizeof(*t))))
-        t->data.budget = &c->budget;
+        t->data.budget = t->row.budget = &c->budget;
     return t;
 }
 
-/* Recordings may have more rows than the first one promised: then fewer tasks are under way. */
-static bool may_start(struct build_crew *c)
-{
-    if (c->next_file >= c->p->files || c->tasks >= c->task_limit)
-        return false;
-    uint64_t more = c->spare_task ? 0 : c->p->task_bytes;
-    return !c->oldest || atomic_load_explicit(&c->budget.used, memory_order_relaxed) + more <= c->p->memory;
-}
-
-static struct build_task *start_task(struct build_crew *c)
+/* A task of these recordings behind `before`, or the first of all. */
+static struct build_task *add_task(struct build_crew *c, struct build_task *before, uint64_t first, uint64_t count)
 {
     struct build_task *t = new_task(c);
     if (!t)
         return NULL;
-    uint64_t first = c->next_file, count = c->p->files_per_task;
-    int split = build_split_of(c->p, first);
-    uint64_t end = c->p->splits ? c->p->split_first[split + 1] : c->p->files;
     t->first = first;
-    t->count = end - first < count ? end - first : count;
-    t->skip = c->skip;
-    t->split = split;
-    t->is_done = false;
+    t->count = count;
+    t->skip = 0;
+    t->split = build_split_of(c->p, first);
+    t->is_done = t->is_waiting = t->is_large = false;
     t->users = 1;
     t->rows = t->bad.bads = 0;
-    t->next = NULL;
     error_clear(&t->error);
-    if (c->newest)
-        c->newest->next = t;
+    t->next = before ? before->next : NULL;
+    if (before)
+        before->next = t;
     else
         c->oldest = t;
-    c->newest = t;
+    if (!t->next)
+        c->newest = t;
+    c->tasks++;
+    return t;
+}
+
+static struct build_task *start_task(struct build_crew *c)
+{
+    if (c->next_file >= c->p->files || c->tasks >= c->p->task_limit)
+        return NULL;
+    uint64_t first = c->next_file, end = c->p->splits ? c->p->split_first[build_split_of(c->p, first) + 1] : c->p->files;
+    struct build_task *t = add_task(c, c->newest, first, build_files_of_task(c->p, first, end));
+    if (!t)
+        return NULL;
+    t->skip = c->skip;
     c->next_file += t->count;
     c->skip = 0;
-    c->tasks++;
     build_ahead_move(&c->ahead, c->next_file);
     return t;
+}
+
+/* The oldest can always start, in the place of a large one if need be: nobody else is joined without it. */
+static struct build_task *take_task(struct build_crew *c)
+{
+    struct build_task *t = c->waiting ? c->oldest : NULL;
+    while (t && !t->is_waiting)
+        t = t->next;
+    bool fits = t && !t->is_large && c->tasks <= c->p->task_limit; /* it is one of them */
+    if (!fits && (!t || t != c->oldest || c->large))
+        return start_task(c);
+    t->is_large = !fits;
+    c->large = fits ? c->large : t;
+    t->is_waiting = false;
+    c->waiting--;
+    return t;
+}
+
+static void put_back(struct build_crew *c, struct build_task *t, bool is_large)
+{
+    t->is_waiting = true;
+    t->is_large = is_large;
+    c->waiting++;
+}
+
+/* It had room for the first `done` of its recordings. The others wait, in a task of their own. */
+static int end_task(struct build_crew *c, struct build_task *t, uint64_t done, struct fb_error *e)
+{
+    if (done == 0 && !t->error.code) {
+        put_back(c, t, true);
+        return 0;
+    }
+    if (done < t->count && !t->error.code) {
+        struct build_task *rest = add_task(c, t, t->first + done, t->count - done);
+        if (!rest)
+            return error_set(e, FB_E_NOMEM, "build", "no memory for a task");
+        put_back(c, rest, false);
+        t->count = done;
+    }
+    t->is_done = true;
+    return build_join_tasks(c, e);
 }
 
 static bool is_systemic(const struct fb_error *e)
@@ -116,12 +166,18 @@ static bool meet_bad(const struct build_crew *c, struct build_task *t, uint64_t 
     return false;
 }
 
+#define NO_ROOM INT64_MAX
+
 static int64_t make_rows(struct build_worker *w, struct build_task *t, uint64_t file, const char **key, struct build_figures *n,
                          struct fb_error *e)
 {
     struct build_crew *c = w->c;
     struct catalog_sample where = {.key = ""};
-    uint64_t since, between, until, cpu = w->cpu_ns;
+    uint64_t since, between, until, cpu = w->cpu_ns, row = c->p->row_bytes + sizeof(struct build_row);
+    bool may_be_large = t->is_large && t->rows == 0;
+    w->sound.room = may_be_large ? c->p->large_bytes : c->p->sound_bytes;
+    uint64_t left = t->rows < c->p->task_rows ? (c->p->task_rows - t->rows) * row : 0;
+    w->sound.room_for_rows = may_be_large ? c->p->large_bytes : t->rows ? left : c->p->task_bytes;
     int rc = catalog_sample(c->p->dataset.catalog, c->p->file[file], &where, e);
     *key = where.key;
     if (rc < 0)
@@ -129,8 +185,8 @@ static int64_t make_rows(struct build_worker *w, struct build_task *t, uint64_t 
     since = build_meter_move(c->meter, -1, BUILD_READ, build_ahead_depth(&c->ahead));
     rc = build_sound_read(&w->sound, &where, e);
     between = build_meter_move(c->meter, BUILD_READ, BUILD_COMPUTE, 0);
-    int64_t rows = rc < 0 ? rc
-                          : build_sound_rows(&w->sound, (uint32_t)file, file == t->first ? t->skip : 0, &t->data, &t->row, t->rows, e);
+    int64_t rows = rc != 0 ? (rc < 0 ? rc : NO_ROOM)
+                           : build_sound_rows(&w->sound, (uint32_t)file, file == t->first ? t->skip : 0, &t->data, &t->row, t->rows, e);
     until = build_meter_move(c->meter, BUILD_COMPUTE, -1, 0);
     w->cpu_ns = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID); /* a system call: once per recording, not twice */
     double used = (double)(w->cpu_ns - cpu) / 1e9;
@@ -149,17 +205,21 @@ static uint64_t waits_so_far(void)
     return getrusage(RUSAGE_THREAD, &u) == 0 ? (uint64_t)u.ru_nvcsw : 0;
 }
 
-static void run_task(struct build_worker *w, struct build_task *t)
+/* Returns how many of its recordings it had room for. */
+static uint64_t run_task(struct build_worker *w, struct build_task *t)
 {
     struct build_figures n = {.batches = 1};
     uint64_t since = clock_now_ns(), waits = waits_so_far();
     w->cpu_ns = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
-    for (uint64_t i = 0; i < t->count && !t->error.code; i++) {
+    uint64_t i = 0;
+    for (; i < t->count && !t->error.code; i++) {
         struct fb_error e = {0};
         const char *key;
         error_clear(&e);
         w->sound.have = 0;
         int64_t rows = make_rows(w, t, t->first + i, &key, &n, &e);
+        if (rows == NO_ROOM)
+            break;
         if (rows < 0 && !meet_bad(w->c, t, t->first + i, key, &e))
             break;
         n.bad += rows < 0;
@@ -170,6 +230,7 @@ static void run_task(struct build_worker *w, struct build_task *t)
     n.batch_seconds = n.batch_most = (double)(clock_now_ns() - since) / 1e9;
     build_ahead_saw(&w->c->ahead, (uint64_t)(n.seconds[BUILD_READ] * 1e9), t->count, waits_so_far() - waits);
     build_meter_add(w->c->meter, t->split, &n);
+    return i;
 }
 
 /* ---- a worker ---- */
@@ -197,12 +258,11 @@ static bool work_once(struct build_worker *w, struct fb_error *e)
         build_place_chunks(c);
     } else if (build_is_stuck(c)) {
         rc = build_keep_rows(c, c->last, e);
-    } else if (may_start(c) && (t = start_task(c))) {
+    } else if ((t = take_task(c))) {
         pthread_mutex_unlock(&c->lock);
-        run_task(w, t);
+        uint64_t done = run_task(w, t);
         pthread_mutex_lock(&c->lock);
-        t->is_done = true;
-        rc = build_join_tasks(c, e);
+        rc = end_task(c, t, done, e);
     } else {
         return false;
     }
@@ -295,12 +355,6 @@ static void find_start(struct build_crew *c)
     c->offset_next = piece->offset + piece->length;
 }
 
-static uint64_t limit_of(const struct build_plan *p)
-{
-    uint64_t most = p->task_memory / p->task_bytes, usual = (uint64_t)p->threads * MOST_TASKS_PER_THREAD;
-    return most < usual ? most : usual;
-}
-
 static void free_all(struct build_crew *c)
 {
     for (struct build_task *t = c->oldest, *next; t; t = next) {
@@ -351,7 +405,7 @@ static int run_workers(struct build_crew *c, struct build_worker *all, struct fb
         struct build_worker *w = &all[started];
         w->c = c;
         w->sound.p = c->p;
-        w->sound.bytes.budget = w->sound.signal.budget = w->sound.wide.budget = &c->budget;
+        w->sound.bytes.budget = w->sound.signal.budget = w->sound.wide.budget = w->sound.work.budget = &c->budget;
         w->gather.budget = w->deflate.shuffled.budget = w->deflate.packed.budget = &c->budget;
         char name[16];
         snprintf(name, sizeof(name), "fb-b%d", started);
@@ -377,20 +431,20 @@ static int run_workers(struct build_crew *c, struct build_worker *all, struct fb
 int build_crew_run(const struct build_plan *p, struct build_files *f, struct build_table *t, struct build_meter *m,
                    struct build_result *out, struct fb_error *e)
 {
-    struct build_crew c = {.p = p, .files = f, .table = t, .meter = m, .task_limit = limit_of(p)};
+    struct build_crew c = {.p = p, .files = f, .table = t, .meter = m};
     struct build_worker *all = calloc((size_t)p->threads, sizeof(*all));
     if (!all)
         return error_set(e, FB_E_NOMEM, "build", "no memory for workers");
     pthread_mutex_init(&c.lock, NULL);
     pthread_cond_init(&c.changed, NULL);
     thread_cond_init(&c.told);
-    atomic_store(&c.budget.limit, UINT64_MAX / 2); /* counted, not limited: the number of tasks keeps it inside the budget */
+    atomic_store(&c.budget.limit, UINT64_MAX / 2); /* counted, not limited: the plan has divided it */
     find_start(&c);
     run_workers(&c, all, e);
     /* bad ones behind the last row */
     for (uint64_t i = 0; i < c.bad.bads && !c.error.code; i++)
         build_table_add_bad(t, &((const struct build_bad *)c.bad.bad.data)[i], &c.error);
-    out->memory_peak = atomic_load(&c.budget.peak);
+    out->memory_peak = atomic_load(&c.budget.peak) + t->rows * sizeof(struct build_row);
     for (int i = 0; i < p->threads; i++)
         free_worker(&all[i]);
     free_all(&c);

@@ -9,6 +9,8 @@ struct build_task {
     struct build_task *next;        /* in order */
     uint64_t first, count, skip;
     int split;
+    bool is_waiting;          /* not started */
+    bool is_large;            /* its first recording needs, and when it has started may have, the plan's large_bytes */
     bool is_done;
     int users;                /* chunks that borrow from it, and one until it is joined */
     uint64_t rows;
@@ -56,7 +58,8 @@ struct build_crew {
     struct build_task *oldest, *newest, *spare_task;
     struct build_chunk *first, *last, *spare_chunk; /* in order; the last one may be open */
     uint64_t next_file, skip;     /* where the next task begins */
-    uint64_t tasks, task_limit;
+    uint64_t tasks, waiting;
+    struct build_task *large;     /* who has the plan's large_bytes, until its rows are written */
     uint64_t chunks_made, packed_next, offset_next;
     struct build_table bad;       /* met, not yet in a chunk */
     uint64_t files_done, rows_done, bad_count;

@@ -208,6 +208,14 @@ int build_files_note(struct build_files *f, const struct build_piece *piece, con
 
 /* ---- what is known ---- */
 
+/* At once as much as it may have: a list that grew would be there twice for a moment, and what is not used costs nothing. */
+int build_table_open(struct build_table *t, const struct build_plan *p, struct fb_error *e)
+{
+    atomic_store(&t->budget.limit, p->table_bytes);
+    t->row.budget = &t->budget;
+    return scratch_need(&t->row, p->table_bytes, e) ? 0 : e->code;
+}
+
 int build_table_add(struct build_table *t, const struct build_piece *piece, const struct build_row *row, struct fb_error *e)
 {
     struct build_piece *pieces = scratch_grow(&t->piece, t->pieces * sizeof(*pieces), (t->pieces + 1) * sizeof(*pieces), e);

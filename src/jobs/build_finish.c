@@ -16,7 +16,7 @@
 #include "jobs/write_all.h"
 #include "model/hdf5_adopt.h"
 
-enum { KEY_CHUNK = 4096, COLUMN_LEVEL = 6 };
+enum { KEY_CHUNK = 4096, COLUMN_LEVEL = 6, COLUMN_BYTES = 1 << 18 };
 
 extern char **environ;
 
@@ -101,40 +101,64 @@ static void add_features(struct ending *x)
     x->end = x->t->pieces ? piece[x->t->pieces - 1].offset + piece[x->t->pieces - 1].length : HDF5_ADOPT_FIRST;
 }
 
-/* Writes a whole column; it is the dataset's. */
-static int add_column(struct ending *x, struct hdf5_adopt_dataset *d, const void *bytes, size_t n, struct fb_error *e)
-{
-    d->offset = align(x->end);
-    x->end = d->offset + n;
-    add_dataset(x, d);
-    return write_all_at(x->f->data_fd, bytes, n, d->offset, e);
-}
-
 static int no_memory(struct fb_error *e)
 {
     return error_set(e, FB_E_NOMEM, "build", "no memory for a column");
 }
 
+/* A column is written some rows at a time; `last` is the value of the row before, or NULL. */
+struct column {
+    size_t bytes; /* of a row */
+    int number;
+    int (*fill)(const struct ending *x, const struct column *c, uint64_t row, const uint8_t *last, uint8_t *out, struct fb_error *e);
+};
+
+static int write_column(struct ending *x, const struct column *c, uint8_t *some, uint64_t at_once, struct fb_error *e)
+{
+    for (uint64_t first = 0, n; first < x->t->rows; first += n) {
+        n = x->t->rows - first < at_once ? x->t->rows - first : at_once;
+        for (uint64_t i = 0; i < n; i++)
+            FB_TRY(c->fill(x, c, first + i, i ? some + (i - 1) * c->bytes : NULL, some + i * c->bytes, e));
+        FB_TRY(write_all_at(x->f->data_fd, some, n * c->bytes, x->end, e));
+        x->end += n * c->bytes;
+    }
+    return 0;
+}
+
+static int add_column(struct ending *x, struct hdf5_adopt_dataset *d, const struct column *c, struct fb_error *e)
+{
+    uint64_t at_once = c->bytes < COLUMN_BYTES ? COLUMN_BYTES / c->bytes : 1;
+    uint8_t *some = malloc(at_once * c->bytes);
+    d->offset = x->end = align(x->end);
+    add_dataset(x, d);
+    int rc = some ? write_column(x, c, some, at_once, e) : no_memory(e);
+    free(some);
+    return rc;
+}
+
+static int fill_label(const struct ending *x, const struct column *c, uint64_t row, const uint8_t *last, uint8_t *out, struct fb_error *e)
+{
+    const struct build_row *r = &rows_of(x)[row];
+    if (!last || r->file != r[-1].file)
+        return build_labels_get(x->p->labels, c->number, x->p->file[r->file], out, e);
+    memcpy(out, last, c->bytes);
+    return 0;
+}
+
 static int add_labels(struct ending *x, int field, struct fb_error *e)
 {
     const struct build_field *f = build_labels_field(x->p->labels, field);
-    uint64_t rows = x->t->rows;
-    struct hdf5_adopt_dataset d = dataset_named(f->name, f->dtype, fb_dtype_size(f->dtype), rows);
-    uint8_t *all = malloc(rows * f->bytes + 1);
-    int rc = all ? 0 : no_memory(e);
+    struct hdf5_adopt_dataset d = dataset_named(f->name, f->dtype, fb_dtype_size(f->dtype), x->t->rows);
     if (f->width)
         d.shape[d.ndim++] = (uint64_t)f->width;
-    for (uint64_t i = 0; i < rows && rc == 0; i++) {
-        const struct build_row *row = &rows_of(x)[i];
-        if (i && row->file == row[-1].file)
-            memcpy(all + i * f->bytes, all + (i - 1) * f->bytes, f->bytes);
-        else
-            rc = build_labels_get(x->p->labels, field, x->p->file[row->file], all + i * f->bytes, e);
-    }
-    if (rc == 0)
-        rc = add_column(x, &d, all, rows * f->bytes, e);
-    free(all);
-    return rc;
+    return add_column(x, &d, &(struct column){.bytes = f->bytes, .number = field, .fill = fill_label}, e);
+}
+
+static int fill_segment(const struct ending *x, const struct column *c, uint64_t row, const uint8_t *last, uint8_t *out, struct fb_error *e)
+{
+    (void)last, (void)e;
+    memcpy(out, &rows_of(x)[row].segment, c->bytes); /* little-endian, as everything here */
+    return 0;
 }
 
 /* As int16 if that will do: small rows should not be outweighed by what is said about them. */
@@ -146,29 +170,24 @@ static int add_segments(struct ending *x, struct fb_error *e)
         most = rows_of(x)[i].segment > most ? rows_of(x)[i].segment : most;
     size_t element = most <= INT16_MAX ? sizeof(int16_t) : sizeof(int32_t);
     struct hdf5_adopt_dataset d = dataset_named("segment", element == sizeof(int16_t) ? FB_INT16 : FB_INT32, element, rows);
-    uint8_t *all = malloc((rows + 1) * element);
-    if (!all)
-        return no_memory(e);
-    for (uint64_t i = 0; i < rows; i++)
-        memcpy(all + i * element, &rows_of(x)[i].segment, element); /* little-endian, as everything here */
-    int rc = add_column(x, &d, all, rows * element, e);
-    free(all);
-    return rc;
+    return add_column(x, &d, &(struct column){.bytes = element, .fill = fill_segment}, e);
+}
+
+static int fill_split(const struct ending *x, const struct column *c, uint64_t row, const uint8_t *last, uint8_t *out, struct fb_error *e)
+{
+    (void)c, (void)last, (void)e;
+    *out = (uint8_t)build_split_of(x->p, rows_of(x)[row].file);
+    return 0;
 }
 
 static int add_splits(struct ending *x, struct fb_error *e)
 {
     uint64_t rows = x->t->rows, first = 0;
     struct hdf5_adopt_dataset d = dataset_named("split", FB_UINT8, 1, rows);
-    uint8_t *all = malloc(rows + 1);
-    if (!all)
-        return no_memory(e);
-    for (uint64_t i = 0; i < rows; i++)
-        all[i] = (uint8_t)build_split_of(x->p, rows_of(x)[i].file);
-    int rc = add_column(x, &d, all, rows, e);
+    FB_TRY(add_column(x, &d, &(struct column){.bytes = 1, .fill = fill_split}, e));
     for (int s = 0; s < x->p->splits; s++) {
         uint64_t last = first;
-        while (last < rows && all[last] == s)
+        while (last < rows && build_split_of(x->p, rows_of(x)[last].file) == s)
             last++;
         int64_t range[2] = {(int64_t)first, (int64_t)last};
         char name[32];
@@ -176,8 +195,7 @@ static int add_splits(struct ending *x, struct fb_error *e)
         add_attribute(x, UINT32_MAX, name, HDF5_ADOPT_INT64, range, sizeof(range));
         first = last;
     }
-    free(all);
-    return rc;
+    return 0;
 }
 
 /* Texts of one width, deflated: a recording's key stands there for each of its rows. */

@@ -48,10 +48,16 @@ struct build_plan {
     uint64_t shape[2];
     size_t row_numbers, row_bytes;
     uint64_t chunk_rows;                /* 0: contiguous */
-    uint64_t rows_guessed;              /* of one recording */
-    uint64_t files_per_task;
-    uint64_t memory;                    /* the budget: threads x thread_bytes, and task_memory for rows on their way */
-    uint64_t thread_bytes, task_bytes, task_memory;
+    double samples_per_byte;            /* of the first recording: what is not looked at yet is guessed by it */
+    uint64_t rows_guessed, rows_of_largest; /* of all of them; of one */
+    /* The budget, and what it is for: threads x (thread_bytes + 2 x sound_bytes), task_limit x task_bytes, large_bytes, table_bytes. */
+    uint64_t memory;
+    uint64_t thread_bytes;              /* the transform's work, and a chunk being deflated */
+    uint64_t sound_bytes;               /* a recording as it is read, decoded and converted */
+    uint64_t task_bytes, task_limit;    /* rows on their way, and how many tasks may hold some */
+    uint64_t task_rows;                 /* of a task; of one recording there may be more, up to task_bytes */
+    uint64_t large_bytes;               /* one recording, and its rows, that does not fit into these */
+    uint64_t table_bytes;               /* struct build_row of all rows */
     int threads;
     uint64_t question;                  /* xxh3 over everything that rows depend on, but the recordings */
 };
@@ -59,6 +65,8 @@ struct build_plan {
 int build_plan_open(struct build_plan *p, const struct build_request *q, struct fb_error *e);
 void build_plan_close(struct build_plan *p);
 int build_split_of(const struct build_plan *p, uint64_t file);
+/* What the rows of a recording take, guessed by its size; how many of those from `first` on, before `end`, a task should have. */
+uint64_t build_files_of_task(const struct build_plan *p, uint64_t first, uint64_t end);
 
 /* ---- build_labels.c ---- */
 
@@ -88,11 +96,15 @@ struct build_sound {
     int fd;                      /* while it is read */
     uint64_t first, size, have;  /* where the recording begins in its file, its bytes, and how many of them are in `bytes` */
     uint64_t usual;              /* the most that one needed so far */
+    uint64_t room, room_for_rows; /* how much it may take, and its rows */
     const struct array_ops *ops;
     struct array_file file;      /* from a successful read to build_sound_rows */
 };
 
-/* Reads what its rows are made of. Any thread with its own struct. */
+enum { BUILD_NO_ROOM = 1 };
+
+/* Reads what its rows are made of. Any thread with its own struct. BUILD_NO_ROOM: neither read nor bad, but more than there is room for;
+ * FB_E_DATA also for one that needs more than large_bytes of the plan. */
 int build_sound_read(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e);
 /* After a successful read, once: computes its rows behind the first `rows` of `out`, leaving out its first `skip`; returns how many it added. */
 int64_t build_sound_rows(struct build_sound *s, uint32_t file, uint64_t skip, struct scratch *out, struct scratch *row, uint64_t rows,
@@ -154,10 +166,12 @@ void build_files_close(struct build_files *f, bool is_kept);
 
 /* Everything that is known of the output so far; grows while it is built, in order. */
 struct build_table {
+    struct budget budget;           /* of `row`: table_bytes of the plan */
     struct scratch row, piece, bad; /* struct build_row, build_piece, build_bad */
     uint64_t rows, pieces, bads;
 };
 
+int build_table_open(struct build_table *t, const struct build_plan *p, struct fb_error *e);
 int build_table_add(struct build_table *t, const struct build_piece *piece, const struct build_row *row, struct fb_error *e);
 int build_table_add_bad(struct build_table *t, const struct build_bad *bad, struct fb_error *e);
 void build_table_free(struct build_table *t);

@@ -10,6 +10,7 @@
 #include "order/pick.h"
 
 enum { TRIES = 16, MOST_THREADS = 256, TASK_BYTES = 1 << 20, CHUNK_BYTES = 1 << 20, MOST_TASK_FILES = 256 };
+enum { MOST_TASKS_PER_THREAD = 8, LEAST_SOUND = 96 << 10 };
 
 static int usage(struct fb_error *e, const char *cause, const char *remedy)
 {
@@ -122,7 +123,7 @@ int build_split_of(const struct build_plan *p, uint64_t file)
 /* ---- the first good recording says what is not said ---- */
 
 /* Without --skip-bad a bad one ends the build anyway. */
-static int look_at_first(struct build_plan *p, uint32_t *rate, uint64_t *samples, struct fb_error *e)
+static int look_at_first(struct build_plan *p, uint32_t *rate, uint64_t *samples, uint64_t *bytes, struct fb_error *e)
 {
     struct build_sound s = {.p = p};
     uint64_t tries = p->q->skips_bad || p->files < TRIES ? p->files : TRIES;
@@ -134,6 +135,7 @@ static int look_at_first(struct build_plan *p, uint32_t *rate, uint64_t *samples
         rc = catalog_sample(p->dataset.catalog, i, &where, &mine);
         if (rc == 0)
             rc = build_sound_look(&s, &where, rate, samples, &mine);
+        *bytes = s.size;
         if (rc < 0 && i == 0) { /* of many the first one is named */
             error_at(&mine, where.key, -1);
             *e = mine;
@@ -152,9 +154,9 @@ static int choose_lengths(struct build_plan *p, struct fb_error *e)
 {
     const struct build_request *q = p->q;
     uint32_t rate = 0;
-    uint64_t samples = 0;
+    uint64_t samples = 0, bytes = 0;
     bool is_said = q->rate && (is_given(q->length) || is_given(q->segment));
-    int rc = look_at_first(p, &rate, &samples, e);
+    int rc = look_at_first(p, &rate, &samples, &bytes, e);
     if (rc < 0 && (!is_said || p->files == 0))
         return rc;
     error_clear(e);
@@ -165,8 +167,7 @@ static int choose_lengths(struct build_plan *p, struct fb_error *e)
     p->stride = is_given(q->stride) ? samples_of(q->stride, p->rate) : p->window;
     if (p->window < 1 || p->stride < 1 || p->window > UINT32_MAX || p->stride > UINT32_MAX)
         return usage(e, "a row has less than one sample, or more than 4 billion", "lengths are 0.5s, 500ms or, in samples, 24000");
-    uint64_t rows = build_rows_of(p, samples);
-    p->rows_guessed = rows ? rows : 1;
+    p->samples_per_byte = samples && bytes ? (double)samples / (double)bytes : 1;
     return 0;
 }
 
@@ -208,25 +209,73 @@ static uint64_t between(uint64_t x, uint64_t least, uint64_t most)
     return x < least ? least : x > most ? most : x;
 }
 
-/* What a worker holds at least while it makes rows: a recording, its samples as float32, the transform's work, a chunk being deflated. */
-static int find_thread_bytes(struct build_plan *p, struct fb_error *e)
+/* ---- memory ---- */
+
+static uint64_t guess_rows(const struct build_plan *p, const struct catalog_sample *s)
 {
-    uint64_t largest = 0;
-    for (uint64_t i = 0; i < p->files; i++) {
+    uint64_t rows = p->is_segmented ? build_rows_of(p, (uint64_t)((double)s->length * p->samples_per_byte)) : 1;
+    return rows ? rows : 1;
+}
+
+uint64_t build_files_of_task(const struct build_plan *p, uint64_t first, uint64_t end)
+{
+    uint64_t rows = 0, n = 0;
+    for (; first + n < end && n < MOST_TASK_FILES; n++) {
+        struct catalog_sample s;
+        if (p->is_segmented && catalog_sample(p->dataset.catalog, p->file[first + n], &s, NULL) == 0)
+            rows += guess_rows(p, &s);
+        else
+            rows++;
+        if (rows > p->task_rows && n)
+            break;
+    }
+    return n;
+}
+
+static int guess_all_rows(struct build_plan *p, struct fb_error *e)
+{
+    p->rows_guessed = p->is_segmented ? 0 : p->files;
+    p->rows_of_largest = 1;
+    for (uint64_t i = 0; i < p->files && p->is_segmented; i++) {
         struct catalog_sample s;
         FB_TRY(catalog_sample(p->dataset.catalog, i, &s, e));
-        largest = s.length > largest && s.length <= p->memory / 8 ? s.length : largest; /* few larger ones may take what is left */
+        uint64_t rows = guess_rows(p, &s);
+        p->rows_guessed += rows;
+        p->rows_of_largest = rows > p->rows_of_largest ? rows : p->rows_of_largest;
     }
-    uint64_t signal = p->is_segmented ? 2 * largest : p->window * sizeof(float);
-    p->thread_bytes = largest + signal + (p->mel ? log_mel_work_bytes(p->mel) + p->row_numbers * sizeof(float) : 0);
-    if (p->q->deflate)
-        p->thread_bytes += 3 * p->chunk_rows * p->row_bytes;
     return 0;
 }
 
-static uint64_t task_bytes(const struct build_plan *p)
+static int too_little(uint64_t need, uint64_t has, struct fb_error *e)
 {
-    return p->files_per_task * p->rows_guessed * p->row_bytes * 3 / 2; /* it grows by halves */
+    char words[2][32];
+    error_set(e, FB_E_BUDGET, "build", "%s of memory are needed, the budget is %s", text_size(need, words[0], sizeof(words[0])),
+              text_size(has, words[1], sizeof(words[1])));
+    error_remedy(e, "give more --memory, or fewer --threads or --chunk-rows");
+    return FB_E_BUDGET;
+}
+
+/* The budget is divided beforehand, so that nobody waits for memory that somebody who waits for him has. Three eighths are for one recording
+ * that is larger than usual, whatever else is asked for: which ones are too large must not depend on the number of threads. Of what others
+ * leave, half is for recordings under way (twice a quarter, for buffers are kept from one to the next) and half for rows. */
+static int divide_memory(struct build_plan *p, uint64_t wanted_rows, struct fb_error *e)
+{
+    uint64_t threads = (uint64_t)p->threads, row = p->row_bytes + sizeof(struct build_row);
+    uint64_t copies = p->q->deflate ? 2 : 1; /* rows, and deflated */
+    p->large_bytes = p->memory / 8 * 3;
+    p->thread_bytes = p->mel ? log_mel_work_bytes(p->mel) + p->row_numbers * sizeof(float) + 4096 : 0;
+    p->thread_bytes += (p->q->deflate ? 3 : 0) * p->chunk_rows * p->row_bytes;
+    p->table_bytes = between(2 * p->rows_guessed * sizeof(struct build_row), p->memory / 8, UINT64_MAX) & ~UINT64_C(4095);
+    uint64_t fixed = threads * p->thread_bytes + p->chunk_rows * row + p->table_bytes, large = LEAST_SOUND + p->window * sizeof(float) + row;
+    uint64_t least = fixed + 2 * (threads * LEAST_SOUND + row * copies), need = least / 5 * 8 > large / 3 * 8 ? least / 5 * 8 : large / 3 * 8;
+    if (p->memory < need)
+        return too_little(need, p->memory, e);
+    uint64_t rest = p->memory - p->large_bytes - fixed, most = between(rest / 2 / (threads + 2) / copies, row, UINT64_MAX);
+    p->sound_bytes = rest / 4 / threads;
+    p->task_bytes = between(between(p->rows_of_largest, wanted_rows, UINT64_MAX / row) * row, row, most);
+    p->task_rows = between(wanted_rows, 1, p->task_bytes / row);
+    p->task_limit = between(rest / 2 / (p->task_bytes * copies), 1, threads * MOST_TASKS_PER_THREAD);
+    return 0;
 }
 
 static int choose_layout(struct build_plan *p, struct fb_error *e)
@@ -237,22 +286,9 @@ static int choose_layout(struct build_plan *p, struct fb_error *e)
     p->chunk_rows = q->chunk_rows ? q->chunk_rows : q->deflate ? between(CHUNK_BYTES / p->row_bytes, 1, 1024) : 0;
     if (p->chunk_rows > (UINT32_MAX >> 1) / p->row_bytes)
         return usage(e, "a chunk would have more than 2 GiB", "choose fewer --chunk-rows");
-    FB_TRY(find_thread_bytes(p, e));
+    FB_TRY(guess_all_rows(p, e));
     /* Tasks as large as chunks spare copying; small ones spread the work and keep memory low. */
-    uint64_t rows = p->chunk_rows ? p->chunk_rows : between(TASK_BYTES / p->row_bytes, 1, 256);
-    uint64_t fixed = (uint64_t)p->threads * p->thread_bytes + p->chunk_rows * p->row_bytes, tasks = (uint64_t)p->threads + 2;
-    p->files_per_task = between(rows / p->rows_guessed, 1, MOST_TASK_FILES);
-    while (p->files_per_task > 1 && fixed + tasks * task_bytes(p) > p->memory)
-        p->files_per_task /= 2;
-    p->task_bytes = task_bytes(p);
-    p->task_memory = p->memory > fixed ? p->memory - fixed : 0;
-    if (tasks * p->task_bytes <= p->task_memory)
-        return 0;
-    char need[32], has[32];
-    error_set(e, FB_E_BUDGET, "build", "%s of memory are needed, the budget is %s",
-              text_size(fixed + tasks * p->task_bytes, need, sizeof(need)), text_size(p->memory, has, sizeof(has)));
-    error_remedy(e, "give more --memory, or fewer --threads or --chunk-rows");
-    return FB_E_BUDGET;
+    return divide_memory(p, p->chunk_rows ? p->chunk_rows : between(TASK_BYTES / p->row_bytes, 1, 256), e);
 }
 
 /* ---- what the output depends on ---- */

@@ -16,20 +16,12 @@ enum { FIRST_BYTES = 65536 };
 
 /* ---- reading ---- */
 
-static int too_large(const struct build_sound *s, uint64_t bytes, struct fb_error *e)
-{
-    return error_set(e, FB_E_DATA, "read", "%llu bytes of it are needed; with this --memory that may be %llu", (unsigned long long)bytes,
-                     (unsigned long long)s->p->memory / 2);
-}
-
 /* The first `end` bytes, or as many as there are. */
 static int read_until(struct build_sound *s, uint64_t end, struct fb_error *e)
 {
     end = end < s->size ? end : s->size;
     if (end <= s->have)
         return 0;
-    if (end > s->p->memory / 2)
-        return too_large(s, end, e);
     uint8_t *to = s->have ? scratch_grow(&s->bytes, s->have, end + 64, e) : scratch_need(&s->bytes, end + 64, e);
     if (!to)
         return FB_E_NOMEM;
@@ -110,57 +102,6 @@ static int open_file(struct build_sound *s, const struct catalog_sample *where, 
     return s->size ? 0 : error_set(e, FB_E_DATA, "read", "the file is empty");
 }
 
-/* Segments are made of all of it; else as much is read at once as others needed: recordings of a folder are mostly alike. */
-static int read_used(struct build_sound *s, struct fb_error *e)
-{
-    FB_TRY(read_until(s, s->p->is_segmented ? s->size : s->usual ? s->usual : FIRST_BYTES, e));
-    if (!s->size)
-        return error_set(e, FB_E_DATA, "read", "the file is empty");
-    FB_TRY(describe(s, e));
-    uint64_t end = bytes_used(s);
-    int rc = read_until(s, end, e);
-    if (rc == 0 && s->have < end)
-        rc = error_set(e, FB_E_DATA, "read", "the file became shorter while it was read");
-    if (rc < 0)
-        array_file_free(&s->file);
-    else
-        s->usual = end > s->usual ? end : s->usual;
-    return rc;
-}
-
-static void close_file(struct build_sound *s)
-{
-    if (s->fd >= 0)
-        close(s->fd);
-    s->fd = -1;
-}
-
-int build_sound_read(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e)
-{
-    s->size = s->have = 0;
-    int rc = open_file(s, where, e);
-    if (rc == 0)
-        rc = read_used(s, e);
-    close_file(s);
-    return rc;
-}
-
-int build_sound_look(struct build_sound *s, const struct catalog_sample *where, uint32_t *rate, uint64_t *samples, struct fb_error *e)
-{
-    s->size = s->have = 0;
-    int rc = open_file(s, where, e);
-    if (rc == 0)
-        rc = read_until(s, FIRST_BYTES, e);
-    if (rc == 0 && (rc = describe(s, e)) == 0) {
-        *rate = s->file.array[0].rate;
-        *samples = array_rows(&s->file.array[0]);
-        array_file_free(&s->file);
-        rc = *samples ? 0 : error_set(e, FB_E_DATA, "decode", "there is no sound in it: it has 0 samples");
-    }
-    close_file(s);
-    return rc;
-}
-
 /* ---- what it is ---- */
 
 static uint32_t channels_of(const struct array_layout *l)
@@ -200,6 +141,113 @@ uint64_t build_rows_of(const struct build_plan *p, uint64_t samples)
     return p->is_segmented ? samples < p->window ? 0 : 1 + (samples - p->window) / p->stride : 1;
 }
 
+/* ---- room ---- */
+
+/* What it takes while its rows are made. */
+static uint64_t scratch_bytes(const struct build_sound *s, const struct array_layout *l)
+{
+    uint64_t used = frames_used(s->p, l), wide = l->storage == ARRAY_CONTIGUOUS ? 0 : used * array_row_bytes(l) + 64;
+    uint64_t signal = (used < s->p->window ? s->p->window : used) * sizeof(float) + 64;
+    return bytes_used(s) + 64 + wide + signal;
+}
+
+/* Known as soon as it is described, before much of it is read. */
+static int find_room(const struct build_sound *s, struct fb_error *e)
+{
+    const struct array_layout *l = &s->file.array[0];
+    uint64_t scratch = scratch_bytes(s, l), rows = build_rows_of(s->p, array_rows(l));
+    uint64_t row = s->p->row_bytes + sizeof(struct build_row);
+    if (scratch <= s->room && rows <= s->room_for_rows / row)
+        return 0;
+    if (rows <= s->p->large_bytes / row && scratch <= s->p->large_bytes - rows * row)
+        return BUILD_NO_ROOM;
+    char size[32], need[32], most[32];
+    error_set(e, FB_E_DATA, "read", "%s of memory are needed for its %s and %llu rows; with this --memory that may be %s",
+              text_size(scratch + rows * row, need, sizeof(need)), text_size(bytes_used(s), size, sizeof(size)), (unsigned long long)rows,
+              text_size(s->p->large_bytes, most, sizeof(most)));
+    error_remedy(e, "give more --memory");
+    return FB_E_DATA;
+}
+
+/* Buffers of recordings before it that would not leave it enough; `bytes` has its beginning. */
+static void make_room(struct build_sound *s)
+{
+    uint64_t have = s->signal.capacity + s->wide.capacity;
+    if (have + scratch_bytes(s, &s->file.array[0]) <= s->p->sound_bytes)
+        return;
+    scratch_free(&s->signal);
+    scratch_free(&s->wide);
+}
+
+/* What only a large one needed. */
+static void give_back(struct build_sound *s)
+{
+    if (s->bytes.capacity > s->p->sound_bytes)
+        scratch_free(&s->bytes);
+    if (s->signal.capacity > s->p->sound_bytes)
+        scratch_free(&s->signal);
+    if (s->wide.capacity > s->p->sound_bytes)
+        scratch_free(&s->wide);
+}
+
+/* Segments are made of all of it; else as much is read at once as others needed: recordings of a folder are mostly alike. */
+static int read_used(struct build_sound *s, struct fb_error *e)
+{
+    uint64_t first = s->p->is_segmented ? s->size : s->usual ? s->usual : FIRST_BYTES;
+    FB_TRY(read_until(s, first > FIRST_BYTES && first > s->p->sound_bytes / 2 ? FIRST_BYTES : first, e));
+    if (!s->size)
+        return error_set(e, FB_E_DATA, "read", "the file is empty");
+    FB_TRY(describe(s, e));
+    uint64_t end = bytes_used(s);
+    int rc = check_kind(s->p, &s->file.array[0], e);
+    if (rc == 0)
+        rc = find_room(s, e);
+    if (rc == 0) {
+        make_room(s);
+        rc = read_until(s, end, e);
+    }
+    if (rc == 0 && s->have < end)
+        rc = error_set(e, FB_E_DATA, "read", "the file became shorter while it was read");
+    if (rc != 0)
+        array_file_free(&s->file);
+    else
+        s->usual = end > s->usual ? end : s->usual;
+    return rc;
+}
+
+static void close_file(struct build_sound *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}
+
+int build_sound_read(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e)
+{
+    s->size = s->have = 0;
+    int rc = open_file(s, where, e);
+    if (rc == 0)
+        rc = read_used(s, e);
+    close_file(s);
+    return rc;
+}
+
+int build_sound_look(struct build_sound *s, const struct catalog_sample *where, uint32_t *rate, uint64_t *samples, struct fb_error *e)
+{
+    s->size = s->have = 0;
+    int rc = open_file(s, where, e);
+    if (rc == 0)
+        rc = read_until(s, FIRST_BYTES, e);
+    if (rc == 0 && (rc = describe(s, e)) == 0) {
+        *rate = s->file.array[0].rate;
+        *samples = array_rows(&s->file.array[0]);
+        array_file_free(&s->file);
+        rc = *samples ? 0 : error_set(e, FB_E_DATA, "decode", "there is no sound in it: it has 0 samples");
+    }
+    close_file(s);
+    return rc;
+}
+
 /* ---- its samples ---- */
 
 /* Frames as stored; compressed sound is decoded first. */
@@ -209,8 +257,8 @@ static const uint8_t *frames_of(struct build_sound *s, const struct array_layout
         return (const uint8_t *)s->bytes.data + l->offset;
     struct array_source source = {.size = s->size, .read = read_part, .ctx = s};
     uint64_t bytes = array_row_bytes(l);
-    if (!s->ops->read_rows || wanted > s->p->memory / 2 / (bytes ? bytes : 1)) {
-        error_set(e, FB_E_DATA, "decode", "%s", s->ops->read_rows ? "it is too long for this --memory" : l->why_opaque);
+    if (!s->ops->read_rows) {
+        error_set(e, FB_E_DATA, "decode", "%s", l->why_opaque);
         return NULL;
     }
     uint8_t *out = scratch_need(&s->wide, wanted * bytes + 64, e);
@@ -315,19 +363,24 @@ static int compute(struct build_sound *s, const struct array_layout *l, uint64_t
     return 0;
 }
 
+/* At once as much as a task has: a list that grew would be there twice for a moment. */
+static void *room_for(struct scratch *s, size_t kept, size_t bytes, size_t most, struct fb_error *e)
+{
+    return kept ? scratch_grow(s, kept, bytes, e) : scratch_need(s, bytes > most ? bytes : most, e);
+}
+
 static int64_t add_rows(struct build_sound *s, uint32_t file, uint64_t skip, struct scratch *out, struct scratch *row, uint64_t before,
                         struct fb_error *e)
 {
     const struct build_plan *p = s->p;
     const struct array_layout *l = &s->file.array[0];
-    FB_TRY(check_kind(p, l, e));
     uint64_t all = build_rows_of(p, array_rows(l)), rows = all > skip ? all - skip : 0, bytes = (before + rows) * p->row_bytes;
     if (rows == 0)
         return 0; /* an earlier run has made them all */
-    if (rows > p->memory / 2 / p->row_bytes || before + rows > UINT32_MAX)
-        return error_set(e, FB_E_DATA, "transform", "its %llu rows are too many for this --memory", (unsigned long long)rows);
-    uint8_t *data = scratch_grow(out, before * p->row_bytes, bytes, e);
-    struct build_row *info = data ? scratch_grow(row, before * sizeof(*info), (before + rows) * sizeof(*info), e) : NULL;
+    if (before + rows > UINT32_MAX)
+        return error_set(e, FB_E_DATA, "transform", "its %llu rows are too many", (unsigned long long)rows);
+    uint8_t *data = room_for(out, before * p->row_bytes, bytes, p->task_rows * p->row_bytes, e);
+    struct build_row *info = data ? room_for(row, before * sizeof(*info), (before + rows) * sizeof(*info), p->task_rows * sizeof(*info), e) : NULL;
     if (!info)
         return FB_E_NOMEM;
     data += before * p->row_bytes;
@@ -342,6 +395,7 @@ int64_t build_sound_rows(struct build_sound *s, uint32_t file, uint64_t skip, st
 {
     int64_t rc = add_rows(s, file, skip, out, row, rows, e);
     array_file_free(&s->file);
+    give_back(s);
     return rc;
 }
 

@@ -569,12 +569,56 @@ def test_the_report_adds_up(wavs: Path, tmp_path: Path) -> None:
     assert "verdict" in text and "overlap" in text and "slowest" in text
 
 
-def test_memory_stays_inside_the_budget(tmp_path: Path) -> None:
-    wavs = folder(tmp_path / "wavs", 400)
-    how = ("--segment", "1600", "--stride", "40", "--memory", "64MiB", "--compress", "gzip", "--json")
-    said = json.loads(run(wavs, "-o", tmp_path / "a.h5", *how))
+MEASURE = """
+import os, resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, done.returncode)
+"""
+
+
+def resident(*args: object, code: int = 0) -> int:
+    """The most bytes of memory that it had, by the system's count. Asked for by a small process: a child begins with its parent's."""
+    done = subprocess.run([sys.executable, "-S", "-c", MEASURE, COMMAND, "build", *map(str, args)], capture_output=True, text=True, timeout=120)
+    most, got = map(int, done.stdout.split())
+    assert got == code, done.stderr
+    return most
+
+
+def unlike(root: Path) -> Path:
+    """A short recording first, then others: of two seconds, of ten, and one of forty."""
+    put(root / "0.wav", 0, 1700)
+    for i in range(24):
+        put(root / f"1{i:02d}.wav", i, 16 * RATE if i % 8 == 4 else 5 * RATE)
+    put(root / "2.wav", 99, 40 * RATE)
+    soundfile.write(root / "3.flac", np.zeros(10 * RATE), RATE)  # a few bytes
+    return root
+
+
+@pytest.mark.parametrize("how", [(), ("--chunk-rows", "100"), ("--compress", "gzip-1"), ("--dtype", "float16", "--split", "50/50")], ids=str)
+def test_memory_stays_inside_the_budget(tmp_path: Path, how: tuple[str, ...]) -> None:
+    """Whatever the first recording is like: the system's count, less that of a build of nothing much."""
+    what = (unlike(tmp_path / "s"), "--raw", "--segment", "1600", "--stride", "200", *how)
+    put(tmp_path / "one/a.wav", 1, 1600)
+    alone = resident(tmp_path / "one", "-o", tmp_path / "one.h5", "--raw", "--segment", "1600", "--threads", 2)
+    assert resident(*what, "-o", tmp_path / "a.h5", "--memory", "64MiB", "--threads", 2) - alone < 64 << 20
+    said = json.loads(run(*what, "-o", tmp_path / "b.h5", "--memory", "64MiB", "--threads", 5, "--json"))
     assert said["memory_peak_bytes"] <= 64 << 20
-    assert "memory" in run(wavs, "-o", tmp_path / "b.h5", "--length", "0.5s", "--memory", "64KiB", code=1)
+    run(*what, "-o", tmp_path / "c.h5", "--memory", "1GiB")
+    assert digest(tmp_path / "a.h5") == digest(tmp_path / "b.h5") == digest(tmp_path / "c.h5")
+
+
+def test_a_recording_too_large_for_the_memory_is_named_with_its_size(tmp_path: Path) -> None:
+    """Which ones are does not depend on threads, and what is left is all there."""
+    what = (unlike(tmp_path / "s"), "--raw", "--segment", "1600", "--stride", "200", "--memory", "32MiB")
+    said = run(*what, "-o", tmp_path / "a.h5", code=3)
+    assert "2.wav" in said and "1.2 MiB" in said and "3193 rows" in said and "--memory" in said
+    for threads in (1, 4):
+        output = tmp_path / f"{threads}.h5"
+        assert "2.wav: " in run(*what, "-o", output, "--skip-bad", "--threads", threads, code=4)
+        with h5py.File(output) as f:
+            assert f.attrs["files_left_out"] == 1 and len(set(f["keys"][:])) == 26
+    assert digest(tmp_path / "1.h5") == digest(tmp_path / "4.h5")
+    assert "memory" in run(tmp_path / "s", "-o", tmp_path / "b.h5", "--length", "0.5s", "--memory", "64KiB", code=1)
 
 
 def test_flac_is_sound_too(tmp_path: Path) -> None:
