@@ -168,14 +168,15 @@ static void progress(void *ctx, const struct build_progress *p)
 {
     struct progress *line = ctx;
     char rest[32];
+    uint64_t done = p->files - p->files_before;
     double share = p->files_total ? (double)p->files / (double)p->files_total : 0;
     int width = 24, full = (int)(width * share);
     if (!progress_is_due(line, share, p->files == p->files_total, p->seconds))
         return;
     fprintf(stderr, "%sbuilding [%.*s%.*s] %llu of %llu files, %.0f files/s, %llu rows, %s left, most time: %s%s", line->before, full,
             "========================", width - full, "                        ", (unsigned long long)p->files,
-            (unsigned long long)p->files_total, p->seconds > 0 ? (double)p->files / p->seconds : 0, (unsigned long long)p->rows,
-            progress_rest(p->files, p->files_total, p->seconds, rest, sizeof(rest)), build_stage_names[p->bottleneck], line->after);
+            (unsigned long long)p->files_total, p->seconds > 0 ? (double)done / p->seconds : 0, (unsigned long long)p->rows,
+            progress_rest(done, p->files_total - p->files_before, p->seconds, rest, sizeof(rest)), build_stage_names[p->bottleneck], line->after);
 }
 
 /* ---- results ---- */

@@ -13,8 +13,8 @@
 
 enum { BUILD_MAX_SPLITS = 3, BUILD_SLOWEST = 5, BUILD_STAGES = 4 };
 
-/* What a worker does; the order is that of the work. */
-enum build_stage { BUILD_READ, BUILD_COMPUTE, BUILD_COMPRESS, BUILD_WRITE };
+/* What a worker does, in the order of the work; and what follows when all rows are there: structure, and bringing it to the disk. */
+enum build_stage { BUILD_READ, BUILD_COMPUTE, BUILD_COMPRESS, BUILD_WRITE, BUILD_FINISH = BUILD_STAGES };
 
 /* A length of sound as people write it: seconds, or samples. 0: not given. */
 struct build_span {
@@ -24,8 +24,9 @@ struct build_span {
 
 struct build_progress {
     uint64_t files, files_total, rows, bad;
-    double seconds;
-    enum build_stage bottleneck;
+    uint64_t files_before; /* of `files`: by an earlier run */
+    double seconds;        /* of this one */
+    enum build_stage bottleneck; /* of the last seconds */
 };
 
 struct build_request {
@@ -88,7 +89,7 @@ struct build_result {
 };
 
 extern const char *const build_split_names[BUILD_MAX_SPLITS];  /* "train", "val", "test" */
-extern const char *const build_stage_names[BUILD_STAGES];
+extern const char *const build_stage_names[BUILD_STAGES + 1];
 
 /* FB_E_STATE: the output is there, or another build writes it. FB_E_DATA: a bad recording, or none that is good. `out` must be freed by
  * build_result_free in any case. */

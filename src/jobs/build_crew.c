@@ -300,8 +300,14 @@ static void *work(void *arg)
 static void tell(struct build_crew *c, uint64_t started_ns)
 {
     const struct build_request *q = c->p->q;
-    struct build_progress now = {c->files_done, c->p->files, c->table->rows, c->table->bads, (double)(clock_now_ns() - started_ns) / 1e9,
-                                 build_meter_bottleneck(c->meter)};
+    uint64_t now_ns = clock_now_ns();
+    struct build_progress now = {.files = c->files_done,
+                                 .files_total = c->p->files,
+                                 .rows = c->table->rows,
+                                 .bad = c->table->bads,
+                                 .files_before = c->files_before,
+                                 .seconds = (double)(now_ns - started_ns) / 1e9,
+                                 .bottleneck = build_meter_bottleneck(c->meter, now_ns)};
     pthread_mutex_unlock(&c->lock);
     if (q->progress)
         q->progress(q->ctx, &now);
@@ -349,7 +355,7 @@ static void find_start(struct build_crew *c)
         return;
     const struct build_row *last = &((const struct build_row *)t->row.data)[t->rows - 1];
     const struct build_piece *piece = &((const struct build_piece *)t->piece.data)[t->pieces - 1];
-    c->next_file = c->files_done = last->file;
+    c->next_file = c->files_done = c->files_before = last->file;
     c->skip = last->segment + 1;
     c->chunks_made = c->packed_next = t->pieces;
     c->offset_next = piece->offset + piece->length;

@@ -62,7 +62,8 @@ struct build_crew {
     struct build_task *large;     /* who has the plan's large_bytes, until its rows are written */
     uint64_t chunks_made, packed_next, offset_next;
     struct build_table bad;       /* met, not yet in a chunk */
-    uint64_t files_done, rows_done, bad_count;
+    uint64_t files_before, files_done; /* by an earlier run; in all */
+    uint64_t rows_done, bad_count;
     int running;                  /* workers that have not ended */
     bool is_stopped;
     struct fb_error error;

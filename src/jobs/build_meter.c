@@ -6,13 +6,15 @@
 #include "jobs/build_own.h"
 
 const char *const build_split_names[BUILD_MAX_SPLITS] = {"train", "val", "test"};
-const char *const build_stage_names[BUILD_STAGES] = {"read", "compute", "compress", "write"};
+const char *const build_stage_names[BUILD_STAGES + 1] = {"read", "compute", "compress", "write", "finish"};
+
+#define RECENT_NS UINT64_C(2000000000)
 
 void build_meter_open(struct build_meter *m)
 {
     memset(m, 0, sizeof(*m));
     pthread_mutex_init(&m->lock, NULL);
-    m->since_ns = clock_now_ns();
+    m->since_ns = m->past_ns = clock_now_ns();
 }
 
 void build_meter_close(struct build_meter *m)
@@ -59,18 +61,30 @@ void build_meter_add(struct build_meter *m, int split, const struct build_figure
     pthread_mutex_unlock(&m->lock);
 }
 
-enum build_stage build_meter_bottleneck(struct build_meter *m)
+static int largest(const double *x)
 {
     int most = 0;
-    double sum[BUILD_STAGES] = {0};
+    for (int i = 1; i < BUILD_STAGES; i++)
+        most = x[i] > x[most] ? i : most;
+    return most;
+}
+
+enum build_stage build_meter_bottleneck(struct build_meter *m, uint64_t now_ns)
+{
+    double sum[BUILD_STAGES] = {0}, recent[BUILD_STAGES], all = 0;
     pthread_mutex_lock(&m->lock);
     for (int s = 0; s < BUILD_MAX_SPLITS; s++)
         for (int i = 0; i < BUILD_STAGES; i++)
             sum[i] += m->split[s].seconds[i];
     pthread_mutex_unlock(&m->lock);
-    for (int i = 1; i < BUILD_STAGES; i++)
-        most = sum[i] > sum[most] ? i : most;
-    return (enum build_stage)most;
+    if (now_ns - m->past_ns >= RECENT_NS) {
+        memcpy(m->past[0], m->past[1], sizeof(sum));
+        memcpy(m->past[1], sum, sizeof(sum));
+        m->past_ns = now_ns;
+    }
+    for (int i = 0; i < BUILD_STAGES; i++)
+        all += recent[i] = sum[i] - m->past[0][i];
+    return (enum build_stage)largest(all > 0 ? recent : sum); /* nothing may have ended in that time */
 }
 
 void build_meter_slow(struct build_meter *m, const char *key, uint64_t ns)

@@ -125,6 +125,8 @@ struct build_meter {
     struct build_figures split[BUILD_MAX_SPLITS];
     struct build_slow slow[BUILD_SLOWEST];
     uint64_t asked_sum, asked_most, asked_times;
+    double past[2][BUILD_STAGES]; /* what stages had cost some seconds ago, and fewer seconds ago */
+    uint64_t past_ns;             /* when the latter was */
 };
 
 void build_meter_open(struct build_meter *m);
@@ -133,8 +135,8 @@ void build_meter_close(struct build_meter *m);
 uint64_t build_meter_move(struct build_meter *m, int from, int to, uint64_t ahead);
 /* Adds what one task, or one chunk, cost. */
 void build_meter_add(struct build_meter *m, int split, const struct build_figures *n);
-/* The stage that has cost most so far. */
-enum build_stage build_meter_bottleneck(struct build_meter *m);
+/* The stage that cost most in the last two to four seconds. One thread at a time. */
+enum build_stage build_meter_bottleneck(struct build_meter *m, uint64_t now_ns);
 void build_meter_slow(struct build_meter *m, const char *key, uint64_t ns);
 
 /* ---- build_files.c: the partial file and its journal ---- */
