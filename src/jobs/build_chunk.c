@@ -201,14 +201,19 @@ static int pack_rows(struct build_worker *w, struct build_chunk *k, struct fb_er
     return 0;
 }
 
+/* Whose time it is: that of its first row. */
+static int split_of(const struct build_crew *c, const struct build_chunk *k)
+{
+    return build_split_of(c->p, part_row(k, k->part.data)->file);
+}
+
 int build_pack_chunk(struct build_worker *w, struct build_chunk *k, struct fb_error *e)
 {
     uint64_t since = build_meter_move(w->c->meter, -1, BUILD_COMPRESS, 0);
     int rc = pack_rows(w, k, e);
     uint64_t until = build_meter_move(w->c->meter, BUILD_COMPRESS, -1, 0);
-    const struct build_part *part = k->part.data;
     struct build_figures f = {.seconds = {[BUILD_COMPRESS] = (double)(until - since) / 1e9}};
-    build_meter_add(w->c->meter, part[0].task ? part[0].task->split : 0, &f);
+    build_meter_add(w->c->meter, split_of(w->c, k), &f);
     return rc;
 }
 
@@ -264,9 +269,8 @@ int build_write_chunk(struct build_worker *w, struct build_chunk *k, struct fb_e
     int rc =
         w->c->p->q->deflate ? write_all_at(w->c->files->data_fd, k->packed.data, k->piece.length, k->piece.offset, e) : write_rows(w, k, e);
     uint64_t until = build_meter_move(w->c->meter, BUILD_WRITE, -1, 0);
-    const struct build_part *part = k->part.data;
     struct build_figures f = {.seconds = {[BUILD_WRITE] = (double)(until - since) / 1e9}};
-    build_meter_add(w->c->meter, part[0].task ? part[0].task->split : 0, &f);
+    build_meter_add(w->c->meter, split_of(w->c, k), &f);
     return rc;
 }
 

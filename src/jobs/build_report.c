@@ -37,6 +37,25 @@ static double wall(const struct build_result *r)
     return sum;
 }
 
+/* With the end. */
+static double whole(const struct build_result *r)
+{
+    return wall(r) + r->finish_seconds;
+}
+
+static double threads_of(const struct build_result *r)
+{
+    return r->threads ? r->threads : 1;
+}
+
+static double sum_of_stages(const struct build_figures *f)
+{
+    double sum = 0;
+    for (int i = 0; i < BUILD_STAGES; i++)
+        sum += f->seconds[i];
+    return sum;
+}
+
 static double wall_of_stage(const struct build_result *r, int stage, bool is_alone)
 {
     double sum = 0;
@@ -46,9 +65,9 @@ static double wall_of_stage(const struct build_result *r, int stage, bool is_alo
     return sum;
 }
 
-static double share(double part, double whole)
+static double share(double part, double all)
 {
-    return whole > 0 ? 100 * part / whole : 0;
+    return all > 0 ? 100 * part / all : 0;
 }
 
 static double rate(uint64_t n, double seconds)
@@ -64,13 +83,13 @@ enum build_stage build_verdict(const struct build_result *r)
     int most = 0;
     for (int i = 1; i < BUILD_STAGES; i++)
         most = all.seconds[i] > all.seconds[most] ? i : most;
-    return (enum build_stage)most;
+    return r->finish_seconds > all.seconds[most] / threads_of(r) ? BUILD_FINISH : (enum build_stage)most;
 }
 
-/* Threads do one thing at a time, so time saved in a stage is saved, divided by the threads that share it. */
-static double gain_of(const struct build_result *r, double saved_seconds)
+/* Threads do one thing at a time, so time saved in a stage is saved, divided by the threads that share it; the end is nobody's but its own. */
+static double gain_of(const struct build_result *r, double saved_seconds, double saved_at_end)
 {
-    double now = wall(r), then = now - saved_seconds / (r->threads ? r->threads : 1);
+    double now = whole(r), then = now - saved_seconds / threads_of(r) - saved_at_end;
     return then > now / 20 ? now / then : 20;
 }
 
@@ -94,21 +113,22 @@ double build_remedy(const struct build_result *r, const struct build_request *q,
     int cores = host_cores();
     double in_memory = 20e-6 * (double)all.files; /* what opening and copying from memory takes */
     if (all.seconds[BUILD_READ] > in_memory)
-        consider(&best, gain_of(r, all.seconds[BUILD_READ] - in_memory),
+        consider(&best, gain_of(r, all.seconds[BUILD_READ] - in_memory, 0),
                  "read from faster storage: `fullbore stage` copies to a local disk or /dev/shm");
     if (r->threads < (uint32_t)cores)
-        consider(&best, (double)cores / r->threads, "let it use all cores: leave --threads out");
+        consider(&best, gain_of(r, sum_of_stages(&all) * (1 - threads_of(r) / cores), 0), "let it use all cores: leave --threads out");
     if (q->is_exact)
-        consider(&best, gain_of(r, all.seconds[BUILD_COMPUTE] * 0.45),
+        consider(&best, gain_of(r, all.seconds[BUILD_COMPUTE] * 0.45, 0),
                  "leave --exact out: float32 as torch computes, within 1e-4 dB of the loud parts");
     if (q->deflate > 1)
-        consider(&best, gain_of(r, all.seconds[BUILD_COMPRESS] * 0.6), "--compress gzip-1: a little larger, much quicker");
+        consider(&best, gain_of(r, all.seconds[BUILD_COMPRESS] * 0.6, 0), "--compress gzip-1: a little larger, much quicker");
     if (q->deflate)
-        consider(&best, gain_of(r, all.seconds[BUILD_COMPRESS]), "--compress none");
+        consider(&best, gain_of(r, all.seconds[BUILD_COMPRESS], 0), "--compress none");
     if (q->dtype == FB_FLOAT32)
-        consider(&best, gain_of(r, all.seconds[BUILD_WRITE] / 2), "--dtype float16: half the bytes to write");
+        consider(&best, gain_of(r, all.seconds[BUILD_WRITE] / 2, r->finish_seconds / 2), "--dtype float16: half the bytes to write");
+    consider(&best, gain_of(r, 0, r->finish_seconds * 0.9), "write to a faster disk: the end waits until everything is on it");
     if (build_verdict(r) == BUILD_COMPUTE && r->threads >= (uint32_t)cores)
-        consider(&best, gain_of(r, (all.seconds[BUILD_COMPUTE] + all.seconds[BUILD_COMPRESS]) / 2),
+        consider(&best, gain_of(r, (all.seconds[BUILD_COMPUTE] + all.seconds[BUILD_COMPRESS]) / 2, 0),
                  "twice the cores: the work is computing");
     snprintf(out, out_size, "%s", best.text);
     return best.text[0] ? best.gain : 1;
@@ -129,23 +149,34 @@ static void put_split(struct text *out, const char *name, const struct build_fig
                 name, (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad,
                 1e3 * f->batch_seconds / (double)f->batches, 1e3 * f->batch_most,
                 f->files ? 1e3 * f->file_cpu_seconds / (double)f->files : 0, 1e3 * f->file_cpu_most);
+    double sum = sum_of_stages(f);
+    text_printf(out, "%-10s %.2f s of threads in total:", "", sum);
+    for (int i = 0, n = 0; i < BUILD_STAGES; i++)
+        if (f->seconds[i] > 0)
+            text_printf(out, "%s %s %.1f %%", n++ ? "," : "", build_stage_names[i], share(f->seconds[i], sum));
+    text_printf(out, "\n");
+}
+
+static void put_stage(struct text *out, const char *name, double of_threads, double of_wall, double alone, const struct build_figures *all,
+                      double seconds)
+{
+    text_printf(out, "%-10s %10.1f %% %10.1f %% %10.1f %% %14.0f %14.0f\n", name, of_threads, of_wall, alone, rate(all->files, seconds),
+                rate(all->rows, seconds));
 }
 
 static void put_stages(struct text *out, const struct build_result *r, const struct build_figures *all)
 {
-    double now = wall(r), threads = r->threads;
+    double now = whole(r), threads = threads_of(r), alone = r->finish_seconds, end = share(r->finish_seconds, now);
     text_printf(out, "%-10s %12s %12s %12s %14s %14s\n", "stage", "thread time", "of the wall", "alone", "files/s alone", "rows/s alone");
-    for (int i = 0; i < BUILD_STAGES; i++)
+    for (int i = 0; i < BUILD_STAGES; i++) {
+        alone += wall_of_stage(r, i, true);
         if (all->seconds[i] > 0)
-            text_printf(out, "%-10s %10.1f %% %10.1f %% %10.1f %% %14.0f %14.0f\n", build_stage_names[i],
-                        share(all->seconds[i], now * threads), share(wall_of_stage(r, i, false), now),
-                        share(wall_of_stage(r, i, true), now), rate(all->files, all->seconds[i] / threads),
-                        rate(all->rows, all->seconds[i] / threads));
-    double busy = 0, idle = r->wall_of[0];
-    for (int i = 0; i < BUILD_STAGES; i++)
-        busy += wall_of_stage(r, i, true);
-    text_printf(out, "%-10s %.1f %% of the wall had two or more stages at once, %.1f %% none\n", "overlap", share(now - busy - idle, now),
-                share(idle, now));
+            put_stage(out, build_stage_names[i], share(all->seconds[i], now * threads), share(wall_of_stage(r, i, false), now),
+                      share(wall_of_stage(r, i, true), now), all, all->seconds[i] / threads);
+    }
+    put_stage(out, build_stage_names[BUILD_FINISH], end / threads, end, end, all, r->finish_seconds);
+    text_printf(out, "%-10s %.1f %% of the wall had two or more stages at once, %.1f %% none\n", "overlap",
+                share(now - alone - r->wall_of[0], now), share(r->wall_of[0], now));
 }
 
 static void put_end(struct text *out, const struct build_result *r, const struct build_request *q)
@@ -171,9 +202,8 @@ static void put_end(struct text *out, const struct build_result *r, const struct
 void build_report_text(const struct build_result *r, const struct build_request *q, struct text *out)
 {
     struct build_figures all = sum_of(r);
-    double now = wall(r);
-    text_printf(out, "%-10s %.2f s on %u threads, %.0f files/s, %.0f rows/s\n", "built in", r->seconds, r->threads, rate(all.files, now),
-                rate(all.rows, now));
+    text_printf(out, "%-10s %.2f s on %u threads, %.0f files/s, %.0f rows/s\n", "built in", r->seconds, r->threads,
+                rate(all.files, r->seconds), rate(all.rows, r->seconds));
     if (r->resumed_rows)
         text_printf(out, "%-10s %llu rows were there from before\n", "resumed", (unsigned long long)r->resumed_rows);
     put_split(out, "all", &all);
@@ -193,6 +223,7 @@ static void json_figures(struct text *out, const struct build_figures *f)
                 f->batches ? f->batch_seconds / (double)f->batches : 0, f->batch_most);
     text_printf(out, ",\"file_cpu_seconds_mean\":%.9f,\"file_cpu_seconds_max\":%.9f", f->files ? f->file_cpu_seconds / (double)f->files : 0,
                 f->file_cpu_most);
+    text_printf(out, ",\"total_thread_seconds\":%.6f", sum_of_stages(f));
     for (int i = 0; i < BUILD_STAGES; i++)
         text_printf(out, ",\"%s_thread_seconds\":%.6f", build_stage_names[i], f->seconds[i]);
     text_printf(out, "}");
@@ -200,12 +231,12 @@ static void json_figures(struct text *out, const struct build_figures *f)
 
 static void json_stages(struct text *out, const struct build_result *r)
 {
-    double now = wall(r);
-    text_printf(out, ",\"wall_seconds\":%.6f,\"wall_share\":{", now);
+    double now = whole(r), end = share(r->finish_seconds, now) / 100;
+    text_printf(out, ",\"wall_seconds\":%.6f,\"wall_share\":{", wall(r));
     for (int i = 0; i < BUILD_STAGES; i++)
         text_printf(out, "%s\"%s\":%.6f,\"%s_alone\":%.6f", i ? "," : "", build_stage_names[i],
                     share(wall_of_stage(r, i, false), now) / 100, build_stage_names[i], share(wall_of_stage(r, i, true), now) / 100);
-    text_printf(out, "}");
+    text_printf(out, ",\"finish\":%.6f,\"finish_alone\":%.6f}", end, end);
 }
 
 static void json_slow(struct text *out, const struct build_result *r)
@@ -238,7 +269,7 @@ void build_report_json(const struct build_result *r, const struct build_request 
                 (unsigned long long)r->payload, (unsigned long long)r->checksum);
     text_printf(
         out, ",\"seconds\":%.6f,\"finish_seconds\":%.6f,\"threads\":%u,\"memory_peak_bytes\":%llu,\"files_per_s\":%.1f,\"rows_per_s\":%.1f",
-        r->seconds, r->finish_seconds, r->threads, (unsigned long long)r->memory_peak, rate(all.files, wall(r)), rate(all.rows, wall(r)));
+        r->seconds, r->finish_seconds, r->threads, (unsigned long long)r->memory_peak, rate(all.files, r->seconds), rate(all.rows, r->seconds));
     text_printf(out, ",\"all\":");
     json_figures(out, &all);
     text_printf(out, ",\"splits\":{");

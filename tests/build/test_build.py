@@ -565,8 +565,21 @@ def test_the_report_adds_up(wavs: Path, tmp_path: Path) -> None:
     assert sum(shares[name] for name in shares if name.endswith("_alone")) <= 1
     busy = sum(said["all"][f"{s}_thread_seconds"] for s in ("read", "compute", "compress", "write"))
     assert busy <= said["wall_seconds"] * said["threads"] * 1.01
+    assert shares["finish"] == shares["finish_alone"] > 0
+    assert abs(said["files_per_s"] * said["seconds"] - 60) < 1
     text = (tmp_path / "r.txt").read_text()
+    assert text.count("s of threads in total: ") == 3  # all, train, val
     assert "verdict" in text and "overlap" in text and "slowest" in text
+
+
+def test_time_of_a_chunk_is_that_of_its_own_split(tmp_path: Path) -> None:
+    """Also when its rows had to be copied, because it is larger than what tasks may hold."""
+    how = ("--raw", "--segment", "1600", "--stride", "200", "--chunk-rows", "2400", "--split", "50/50", "--memory", "64MiB", "--threads", "1")
+    said = json.loads(run(unlike(tmp_path / "s"), "-o", tmp_path / "a.h5", *how, "--json"))
+    for split in said["splits"].values():
+        assert split["rows"] > 2 * 2400 and split["write_thread_seconds"] > 0
+        stages = [split[f"{stage}_thread_seconds"] for stage in ("read", "compute", "compress", "write")]
+        assert abs(split["total_thread_seconds"] - sum(stages)) < 1e-5
 
 
 MEASURE = """
