@@ -315,6 +315,7 @@ static void describe_features(struct ending *x)
     add_text(x, 0, "kind", q->is_raw ? "raw" : "log_mel");
     add_number(x, 0, "rate", p->rate);
     add_number(x, 0, "samples", (int64_t)p->window);
+    add_text(x, 0, "rows", p->is_segmented ? "segments" : p->is_padded ? "beginning" : "whole");
     if (p->is_segmented)
         add_number(x, 0, "stride", (int64_t)p->stride);
     add_number(x, 0, "mono", q->is_mono);
@@ -322,6 +323,7 @@ static void describe_features(struct ending *x)
         return;
     add_number(x, 0, "n_mels", (int64_t)p->shape[0]);
     add_number(x, 0, "n_fft", q->n_fft ? q->n_fft : 1024);
+    add_number(x, 0, "win_length", q->n_fft ? q->n_fft : 1024);
     add_number(x, 0, "hop_length", q->hop_length ? q->hop_length : 256);
     add_real(x, 0, "f_min", q->f_min);
     add_real(x, 0, "f_max", q->f_max > 0 ? q->f_max : p->rate / 2.0);
@@ -332,6 +334,7 @@ static void describe_features(struct ending *x)
     add_text(x, 0, "pad_mode", "constant");
     add_real(x, 0, "power", 2);
     add_text(x, 0, "log", "db");
+    add_real(x, 0, "ref", 1);
     add_real(x, 0, "amin", 1e-10);
     add_real(x, 0, "top_db", q->top_db);
     add_text(x, 0, "precision", q->is_exact ? "float64" : "float32");
@@ -347,6 +350,8 @@ static int describe_all(struct ending *x, struct fb_error *e)
     add_text(x, UINT32_MAX, "checksum", sum);
     snprintf(sum, sizeof(sum), "%016llx", (unsigned long long)catalog_fingerprint(x->p->dataset.catalog));
     add_text(x, UINT32_MAX, "source_fingerprint", sum);
+    add_text(x, UINT32_MAX, "source", q->options.source); /* as they were given: no path of the machine that nobody wrote */
+    add_text(x, UINT32_MAX, "labels_source", !build_labels_count(x->p->labels) ? "none" : q->labels ? q->labels : "source");
     add_number(x, UINT32_MAX, "files", (int64_t)(x->p->files - x->t->bads));
     add_number(x, UINT32_MAX, "files_left_out", (int64_t)x->t->bads);
     if (x->p->splits) {
