@@ -176,7 +176,8 @@ static void progress(void *ctx, const struct build_progress *p)
     fprintf(stderr, "%sbuilding [%.*s%.*s] %llu of %llu files, %.0f files/s, %llu rows, %s left, most time: %s%s", line->before, full,
             "========================", width - full, "                        ", (unsigned long long)p->files,
             (unsigned long long)p->files_total, p->seconds > 0 ? (double)done / p->seconds : 0, (unsigned long long)p->rows,
-            progress_rest(done, p->files_total - p->files_before, p->seconds, rest, sizeof(rest)), build_stage_names[p->bottleneck], line->after);
+            progress_rest(done, p->files_total - p->files_before, p->seconds, rest, sizeof(rest)), build_stage_names[p->bottleneck],
+            line->after);
 }
 
 /* ---- results ---- */

@@ -330,8 +330,9 @@ static void write_back(const struct build_crew *c, uint64_t *done, uint64_t end)
 
 static void wait_for_end(struct build_crew *c, uint64_t started_ns)
 {
-    uint64_t written = c->offset_next, next_pulse = started_ns + PULSE_NS;
+    uint64_t next_pulse = started_ns + PULSE_NS;
     pthread_mutex_lock(&c->lock);
+    uint64_t written = c->offset_next;
     while (c->running > 0) {
         thread_cond_wait_until(&c->told, &c->lock, clock_now_ns() + WRITE_BACK_NS);
         uint64_t end = c->first ? c->first->piece.offset : c->offset_next;

@@ -255,9 +255,9 @@ static int too_little(uint64_t need, uint64_t has, struct fb_error *e)
     return FB_E_BUDGET;
 }
 
-/* The budget is divided beforehand, so that nobody waits for memory that somebody who waits for him has. Three eighths are for one recording
- * that is larger than usual, whatever else is asked for: which ones are too large must not depend on the number of threads. Of what others
- * leave, half is for recordings under way (twice a quarter, for buffers are kept from one to the next) and half for rows. */
+/* The budget is divided beforehand, so that nobody waits for memory that somebody who waits for him has. Three eighths are for one
+ * recording that is larger than usual, whatever else is asked for: which ones are too large must not depend on the number of threads. Of
+ * what others leave, half is for recordings under way (twice a quarter, for buffers are kept from one to the next) and half for rows. */
 static int divide_memory(struct build_plan *p, uint64_t wanted_rows, struct fb_error *e)
 {
     uint64_t threads = (uint64_t)p->threads, row = p->row_bytes + sizeof(struct build_row);
@@ -266,8 +266,9 @@ static int divide_memory(struct build_plan *p, uint64_t wanted_rows, struct fb_e
     p->thread_bytes = p->mel ? log_mel_work_bytes(p->mel) + p->row_numbers * sizeof(float) + 4096 : 0;
     p->thread_bytes += (p->q->deflate ? 3 : 0) * p->chunk_rows * p->row_bytes;
     p->table_bytes = between(2 * p->rows_guessed * sizeof(struct build_row), p->memory / 8, UINT64_MAX) & ~UINT64_C(4095);
-    uint64_t fixed = threads * p->thread_bytes + p->chunk_rows * row + p->table_bytes, large = LEAST_SOUND + p->window * sizeof(float) + row;
-    uint64_t least = fixed + 2 * (threads * LEAST_SOUND + row * copies), need = least / 5 * 8 > large / 3 * 8 ? least / 5 * 8 : large / 3 * 8;
+    uint64_t fixed = threads * p->thread_bytes + p->chunk_rows * row + p->table_bytes;
+    uint64_t least = fixed + 2 * (threads * LEAST_SOUND + row * copies), large = LEAST_SOUND + p->window * sizeof(float) + row;
+    uint64_t need = between(least / 5 * 8, large / 3 * 8, UINT64_MAX);
     if (p->memory < need)
         return too_little(need, p->memory, e);
     uint64_t rest = p->memory - p->large_bytes - fixed, most = between(rest / 2 / (threads + 2) / copies, row, UINT64_MAX);

@@ -86,7 +86,7 @@ enum build_stage build_verdict(const struct build_result *r)
     return r->finish_seconds > all.seconds[most] / threads_of(r) ? BUILD_FINISH : (enum build_stage)most;
 }
 
-/* Threads do one thing at a time, so time saved in a stage is saved, divided by the threads that share it; the end is nobody's but its own. */
+/* Threads do one thing at a time, so time saved in a stage is saved, divided by the threads that share it. The end is not shared. */
 static double gain_of(const struct build_result *r, double saved_seconds, double saved_at_end)
 {
     double now = whole(r), then = now - saved_seconds / threads_of(r) - saved_at_end;
@@ -269,7 +269,8 @@ void build_report_json(const struct build_result *r, const struct build_request 
                 (unsigned long long)r->payload, (unsigned long long)r->checksum);
     text_printf(
         out, ",\"seconds\":%.6f,\"finish_seconds\":%.6f,\"threads\":%u,\"memory_peak_bytes\":%llu,\"files_per_s\":%.1f,\"rows_per_s\":%.1f",
-        r->seconds, r->finish_seconds, r->threads, (unsigned long long)r->memory_peak, rate(all.files, r->seconds), rate(all.rows, r->seconds));
+        r->seconds, r->finish_seconds, r->threads, (unsigned long long)r->memory_peak, rate(all.files, r->seconds),
+        rate(all.rows, r->seconds));
     text_printf(out, ",\"all\":");
     json_figures(out, &all);
     text_printf(out, ",\"splits\":{");

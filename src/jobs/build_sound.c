@@ -143,12 +143,14 @@ uint64_t build_rows_of(const struct build_plan *p, uint64_t samples)
 
 /* ---- room ---- */
 
-/* What it takes while its rows are made. */
+/* What it takes while its rows are made: `bytes` (which grows by halves), `wide` and `signal`. Headers may promise any number of frames. */
 static uint64_t scratch_bytes(const struct build_sound *s, const struct array_layout *l)
 {
-    uint64_t used = frames_used(s->p, l), wide = l->storage == ARRAY_CONTIGUOUS ? 0 : used * array_row_bytes(l) + 64;
-    uint64_t signal = (used < s->p->window ? s->p->window : used) * sizeof(float) + 64;
-    return bytes_used(s) + 64 + wide + signal;
+    uint64_t used = frames_used(s->p, l), frame = l->storage == ARRAY_CONTIGUOUS ? 0 : array_row_bytes(l);
+    uint64_t signal = used < s->p->window ? s->p->window : used;
+    if (used > s->p->memory / (frame + 1) || signal > s->p->memory)
+        return UINT64_MAX / 4;
+    return bytes_used(s) / 2 * 3 + used * frame + signal * sizeof(float) + 256;
 }
 
 /* Known as soon as it is described, before much of it is read. */
@@ -162,9 +164,10 @@ static int find_room(const struct build_sound *s, struct fb_error *e)
     if (rows <= s->p->large_bytes / row && scratch <= s->p->large_bytes - rows * row)
         return BUILD_NO_ROOM;
     char size[32], need[32], most[32];
-    error_set(e, FB_E_DATA, "read", "%s of memory are needed for its %s and %llu rows; with this --memory that may be %s",
-              text_size(scratch + rows * row, need, sizeof(need)), text_size(bytes_used(s), size, sizeof(size)), (unsigned long long)rows,
-              text_size(s->p->large_bytes, most, sizeof(most)));
+    bool is_known = scratch < UINT64_MAX / 4 && rows < UINT64_MAX / 4 / row;
+    error_set(e, FB_E_DATA, "read", "%s of memory is needed for its %s and %llu rows; with this --memory that may be %s",
+              is_known ? text_size(scratch + rows * row, need, sizeof(need)) : "more than all", text_size(s->size, size, sizeof(size)),
+              (unsigned long long)rows, text_size(s->p->large_bytes, most, sizeof(most)));
     error_remedy(e, "give more --memory");
     return FB_E_DATA;
 }
@@ -297,9 +300,10 @@ static int check_samples(const struct build_plan *p, const struct array_layout *
         return 0;
     while (fabsf(x[i]) <= most)
         i++;
-    return isfinite(x[i]) ? error_set(e, FB_E_DATA, "decode", "its sample %llu is %g, too large for a row of %s", (unsigned long long)i, x[i],
-                                      p->mel ? "log-mel" : fb_dtype_name(p->dtype))
-                          : error_set(e, FB_E_DATA, "decode", "its sample %llu is not a number", (unsigned long long)i);
+    if (!isfinite(x[i]))
+        return error_set(e, FB_E_DATA, "decode", "its sample %llu is not a number", (unsigned long long)i);
+    return error_set(e, FB_E_DATA, "decode", "its sample %llu is %g, too large for a row of %s", (unsigned long long)i, (double)x[i],
+                     p->mel ? "log-mel" : fb_dtype_name(p->dtype));
 }
 
 /* ---- rows ---- */
@@ -380,7 +384,8 @@ static int64_t add_rows(struct build_sound *s, uint32_t file, uint64_t skip, str
     if (before + rows > UINT32_MAX)
         return error_set(e, FB_E_DATA, "transform", "its %llu rows are too many", (unsigned long long)rows);
     uint8_t *data = room_for(out, before * p->row_bytes, bytes, p->task_rows * p->row_bytes, e);
-    struct build_row *info = data ? room_for(row, before * sizeof(*info), (before + rows) * sizeof(*info), p->task_rows * sizeof(*info), e) : NULL;
+    struct build_row *info =
+        data ? room_for(row, before * sizeof(*info), (before + rows) * sizeof(*info), p->task_rows * sizeof(*info), e) : NULL;
     if (!info)
         return FB_E_NOMEM;
     data += before * p->row_bytes;

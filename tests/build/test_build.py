@@ -594,7 +594,7 @@ def test_the_report_adds_up(wavs: Path, tmp_path: Path) -> None:
 
 def test_time_of_a_chunk_is_that_of_its_own_split(tmp_path: Path) -> None:
     """Also when its rows had to be copied, because it is larger than what tasks may hold."""
-    how = ("--raw", "--segment", "1600", "--stride", "200", "--chunk-rows", "2400", "--split", "50/50", "--memory", "64MiB", "--threads", "1")
+    how = ("--raw", "--segment", "1600", "--stride", "200", "--chunk-rows", "2400", "--split", "50/50", "--memory", "64MiB", "--threads", 1)
     said = json.loads(run(unlike(tmp_path / "s"), "-o", tmp_path / "a.h5", *how, "--json"))
     for split in said["splits"].values():
         assert split["rows"] > 2 * 2400 and split["write_thread_seconds"] > 0
@@ -611,7 +611,8 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, done.return
 
 def resident(*args: object, code: int = 0) -> int:
     """The most bytes of memory that it had, by the system's count. Asked for by a small process: a child begins with its parent's."""
-    done = subprocess.run([sys.executable, "-S", "-c", MEASURE, COMMAND, "build", *map(str, args)], capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-S", "-c", MEASURE, COMMAND, "build", *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     most, got = map(int, done.stdout.split())
     assert got == code, done.stderr
     return most
@@ -627,7 +628,12 @@ def unlike(root: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize("how", [(), ("--chunk-rows", "100"), ("--compress", "gzip-1"), ("--dtype", "float16", "--split", "50/50")], ids=str)
+@pytest.mark.parametrize("how", [
+    (),
+    ("--chunk-rows", "100"),
+    ("--compress", "gzip-1"),
+    ("--dtype", "float16", "--split", "50/50"),
+], ids=str)
 def test_memory_stays_inside_the_budget(tmp_path: Path, how: tuple[str, ...]) -> None:
     """Whatever the first recording is like: the system's count, less that of a build of nothing much."""
     what = (unlike(tmp_path / "s"), "--raw", "--segment", "1600", "--stride", "200", *how)
