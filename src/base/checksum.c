@@ -2,8 +2,16 @@
 
 #include <xxhash.h>
 
+#include "base/checksum_avx2.h"
+
+enum { WORTH_IT = 1024 };
+
 uint64_t checksum_of(const void *bytes, size_t n)
 {
+#ifdef FB_HAVE_AVX2
+    if (n >= WORTH_IT && __builtin_cpu_supports("avx2"))
+        return checksum_of_avx2(bytes, n);
+#endif
     return XXH3_64bits(bytes, n);
 }
 
