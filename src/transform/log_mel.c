@@ -130,25 +130,28 @@ size_t log_mel_work_bytes(const struct log_mel *m)
     return 2 * buffer_bytes(m) + (size_t)FFT_LANES * (m->o.n_mels + m->o.n_fft) * sizeof(float);
 }
 
-/* Sample i of a recording that goes on beyond its ends as asked for. */
-static float sample_at(const struct log_mel *m, const float *signal, uint64_t samples, int64_t i)
+/* Sample i, outside of a recording that goes on beyond its ends as asked for. */
+static float sample_beyond(const struct log_mel *m, const float *signal, int64_t samples, int64_t i)
 {
-    int64_t n = (int64_t)samples;
-    if (i >= 0 && i < n)
-        return signal[i];
     if (m->o.pad == LOG_MEL_ZEROS)
         return 0;
-    return signal[i < 0 ? -i : 2 * (n - 1) - i];
+    return signal[i < 0 ? -i : 2 * (samples - 1) - i];
 }
 
 /* Where frame f lies: in the recording itself, or copied to `edge`. */
 static const float *frame_at(const struct log_mel *m, const float *signal, uint64_t samples, uint64_t f, float *edge)
 {
-    int64_t start = (int64_t)(f * m->o.hop_length) - (int64_t)padding(m);
-    if (start >= 0 && (uint64_t)start + m->o.n_fft <= samples)
+    int64_t n = (int64_t)samples, start = (int64_t)(f * m->o.hop_length) - (int64_t)padding(m), end = start + m->o.n_fft;
+    if (start >= 0 && end <= n)
         return signal + start;
-    for (uint32_t t = 0; t < m->o.n_fft; t++)
-        edge[t] = sample_at(m, signal, samples, start + t);
+    int64_t first = start < 0 ? 0 : start, last = end < n ? end : n; /* what is inside, if anything */
+    last = last < first ? first : last;
+    for (int64_t i = start; i < first && i < end; i++)
+        edge[i - start] = sample_beyond(m, signal, n, i);
+    if (last > first)
+        memcpy(edge + (first - start), signal + first, (size_t)(last - first) * sizeof(*edge));
+    for (int64_t i = last; i < end; i++)
+        edge[i - start] = sample_beyond(m, signal, n, i);
     return edge;
 }
 
