@@ -96,7 +96,7 @@ void *scratch_need(struct scratch *s, size_t bytes, struct fb_error *e)
         error_remedy(e, "raise memory=, or lower batch_size= or threads=");
         return NULL;
     }
-    s->data = aligned_alloc(64, capacity);
+    s->data = aligned_alloc(capacity < 65536 ? 64 : 4096, capacity); /* a large one may be written to disk from where it is */
     if (!s->data) {
         if (s->budget)
             budget_give(s->budget, MEMORY_SCRATCH, capacity);

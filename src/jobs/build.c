@@ -94,7 +94,7 @@ static int build(const struct build_plan *p, struct build_files *f, struct build
 int build_run(const struct build_request *q, struct build_result *out, struct fb_error *e)
 {
     struct build_plan p;
-    struct build_files f = {.dir_fd = -1, .data_fd = -1, .journal_fd = -1};
+    struct build_files f = {.dir_fd = -1, .data_fd = -1, .journal_fd = -1, .direct.fd = -1};
     struct build_table t = {0};
     uint64_t since = clock_now_ns();
     memset(out, 0, sizeof(*out));

@@ -62,7 +62,7 @@ struct build_slow {
 struct build_figures {
     uint64_t files, rows, bad, bytes_read;
     double seconds[BUILD_STAGES];
-    double file_cpu_seconds, file_cpu_most; /* of reading and computing one recording */
+    double file_cpu_seconds; /* of reading and computing */
     double batch_seconds, batch_most;       /* of a task: some recordings that a worker takes at once */
     uint64_t batches;
 };

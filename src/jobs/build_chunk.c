@@ -239,6 +239,12 @@ static int write_parts(int fd, struct iovec *v, int count, uint64_t offset, stru
     return 0;
 }
 
+/* Rows of one task, as they lie in the file. */
+static bool is_one_piece(const struct build_crew *c, const struct build_chunk *k)
+{
+    return !c->p->q->deflate && k->parts == 1 && k->piece.rows * c->p->row_bytes == k->piece.length;
+}
+
 /* Rows from where they are; a last chunk that is not full is followed by zeros. */
 static int write_rows(struct build_worker *w, const struct build_chunk *k, struct fb_error *e)
 {
@@ -266,8 +272,11 @@ static int write_rows(struct build_worker *w, const struct build_chunk *k, struc
 int build_write_chunk(struct build_worker *w, struct build_chunk *k, struct fb_error *e)
 {
     uint64_t since = build_meter_move(w->c->meter, -1, BUILD_WRITE, 0);
-    int rc =
-        w->c->p->q->deflate ? write_all_at(w->c->files->data_fd, k->packed.data, k->piece.length, k->piece.offset, e) : write_rows(w, k, e);
+    const struct build_part *part = k->part.data;
+    struct build_files *files = w->c->files;
+    int rc = w->c->p->q->deflate     ? write_all_at(files->data_fd, k->packed.data, k->piece.length, k->piece.offset, e)
+             : is_one_piece(w->c, k) ? build_direct_write(&files->direct, part_data(w->c, k, part), k->piece.length, k->piece.offset, e)
+                                     : write_rows(w, k, e);
     uint64_t until = build_meter_move(w->c->meter, BUILD_WRITE, -1, 0);
     struct build_figures f = {.seconds = {[BUILD_WRITE] = (double)(until - since) / 1e9}};
     build_meter_add(w->c->meter, split_of(w->c, k), &f);

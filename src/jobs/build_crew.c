@@ -4,6 +4,8 @@
  *   pack   rows of a chunk -> shuffled, deflated (only when compressed)
  *   write  a chunk to its place in the file
  *
+ * Where the file is written past the page cache (build_direct.c), a few threads more wait for the disk, and workers do not write.
+ *
  * Tasks end in any order and are joined in theirs; joined rows fill chunks (a contiguous output has one "chunk" per task, of any length).
  * A chunk borrows its rows from the tasks, which live until it is committed: written, and so is everything before it. So the place of a row
  * depends on the order of the recordings alone. Committing adds an entry to the journal.
@@ -26,7 +28,7 @@
 #include "jobs/build_crew.h"
 #include "model/hdf5_adopt.h"
 
-enum { PULSE_NS = 100000000, WRITE_BACK_NS = 20000000 };
+enum { PULSE_NS = 100000000, WRITE_BACK_NS = 20000000, WRITERS = 2 };
 
 /* ---- ending ---- */
 
@@ -173,7 +175,7 @@ static int64_t make_rows(struct build_worker *w, struct build_task *t, uint64_t 
 {
     struct build_crew *c = w->c;
     struct catalog_sample where = {.key = ""};
-    uint64_t since, between, until, cpu = w->cpu_ns, row = c->p->row_bytes + sizeof(struct build_row);
+    uint64_t since, between, until, row = c->p->row_bytes + sizeof(struct build_row);
     bool may_be_large = t->is_large && t->rows == 0;
     w->sound.room = may_be_large ? c->p->large_bytes : c->p->sound_bytes;
     uint64_t left = t->rows < c->p->task_rows ? (c->p->task_rows - t->rows) * row : 0;
@@ -188,13 +190,9 @@ static int64_t make_rows(struct build_worker *w, struct build_task *t, uint64_t 
     int64_t rows = rc != 0 ? (rc < 0 ? rc : NO_ROOM)
                            : build_sound_rows(&w->sound, (uint32_t)file, file == t->first ? t->skip : 0, &t->data, &t->row, t->rows, e);
     until = build_meter_move(c->meter, BUILD_COMPUTE, -1, 0);
-    w->cpu_ns = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID); /* a system call: once per recording, not twice */
-    double used = (double)(w->cpu_ns - cpu) / 1e9;
     n->bytes_read += w->sound.have;
     n->seconds[BUILD_READ] += (double)(between - since) / 1e9;
     n->seconds[BUILD_COMPUTE] += (double)(until - between) / 1e9;
-    n->file_cpu_seconds += used;
-    n->file_cpu_most = used > n->file_cpu_most ? used : n->file_cpu_most;
     build_meter_slow(c->meter, where.key, until - since);
     return rows;
 }
@@ -209,8 +207,7 @@ static uint64_t waits_so_far(void)
 static uint64_t run_task(struct build_worker *w, struct build_task *t)
 {
     struct build_figures n = {.batches = 1};
-    uint64_t since = clock_now_ns(), waits = waits_so_far();
-    w->cpu_ns = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t since = clock_now_ns(), cpu_ns = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID), waits = waits_so_far();
     uint64_t i = 0;
     for (; i < t->count && !t->error.code; i++) {
         struct fb_error e = {0};
@@ -227,6 +224,7 @@ static uint64_t run_task(struct build_worker *w, struct build_task *t)
         n.rows += rows > 0 ? (uint64_t)rows : 0;
         t->rows += rows > 0 ? (uint64_t)rows : 0;
     }
+    n.file_cpu_seconds = (double)(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns) / 1e9;
     n.batch_seconds = n.batch_most = (double)(clock_now_ns() - since) / 1e9;
     build_ahead_saw(&w->c->ahead, (uint64_t)(n.seconds[BUILD_READ] * 1e9), t->count, waits_so_far() - waits);
     build_meter_add(w->c->meter, t->split, &n);
@@ -242,13 +240,15 @@ static bool work_once(struct build_worker *w, struct fb_error *e)
     struct build_chunk *k;
     struct build_task *t;
     int rc = 0;
-    if ((k = build_find_chunk(c, BUILD_CHUNK_PACKED))) {
+    if (w->is_writer == (c->writers > 0) && (k = build_find_chunk(c, BUILD_CHUNK_PACKED))) {
         k->state = BUILD_CHUNK_WRITING;
         pthread_mutex_unlock(&c->lock);
         rc = build_write_chunk(w, k, e);
         pthread_mutex_lock(&c->lock);
         k->state = BUILD_CHUNK_WRITTEN;
         rc = rc < 0 ? rc : build_commit_chunks(c, e);
+    } else if (w->is_writer) {
+        return false;
     } else if ((k = build_find_chunk(c, BUILD_CHUNK_FULL))) {
         k->state = BUILD_CHUNK_PACKING;
         pthread_mutex_unlock(&c->lock);
@@ -323,7 +323,7 @@ static void tell(struct build_crew *c, uint64_t started_ns)
 /* The disk may begin with what is there, so that little is left to wait for at the end. */
 static void write_back(const struct build_crew *c, uint64_t *done, uint64_t end)
 {
-    if (end > *done)
+    if (end > *done && !build_direct_is_on(&c->files->direct))
         sync_file_range(c->files->data_fd, (off_t)*done, (off_t)(end - *done), SYNC_FILE_RANGE_WRITE);
     *done = end;
 }
@@ -403,19 +403,27 @@ static void free_worker(struct build_worker *w)
     build_deflate_free(&w->deflate);
 }
 
+/* Rows that begin anywhere in a sector cannot be written directly, nor those that are gathered from several tasks. */
+static int writers_of(const struct build_crew *c)
+{
+    bool fits = !c->p->q->deflate && !c->p->chunk_rows && c->p->row_bytes % BUILD_SECTOR == 0;
+    return fits && build_direct_is_on(&c->files->direct) ? WRITERS : 0;
+}
+
 static int run_workers(struct build_crew *c, struct build_worker *all, struct fb_error *e)
 {
     uint64_t started_ns = clock_now_ns();
     int started = 0, rc = 0;
     build_ahead_start(&c->ahead, c->p);
-    for (; started < c->p->threads && rc == 0; started++) {
+    for (; started < c->p->threads + c->writers && rc == 0; started++) {
         struct build_worker *w = &all[started];
         w->c = c;
+        w->is_writer = started >= c->p->threads;
         w->sound.p = c->p;
         w->sound.bytes.budget = w->sound.signal.budget = w->sound.wide.budget = w->sound.work.budget = &c->budget;
         w->gather.budget = w->deflate.shuffled.budget = w->deflate.packed.budget = &c->budget;
         char name[16];
-        snprintf(name, sizeof(name), "fb-b%d", started);
+        snprintf(name, sizeof(name), w->is_writer ? "fb-bw%d" : "fb-b%d", started);
         pthread_mutex_lock(&c->lock);
         c->running++;
         pthread_mutex_unlock(&c->lock);
@@ -439,7 +447,8 @@ int build_crew_run(const struct build_plan *p, struct build_files *f, struct bui
                    struct build_result *out, struct fb_error *e)
 {
     struct build_crew c = {.p = p, .files = f, .table = t, .meter = m};
-    struct build_worker *all = calloc((size_t)p->threads, sizeof(*all));
+    c.writers = writers_of(&c);
+    struct build_worker *all = calloc((size_t)(p->threads + c.writers), sizeof(*all));
     if (!all)
         return error_set(e, FB_E_NOMEM, "build", "no memory for workers");
     pthread_mutex_init(&c.lock, NULL);
@@ -452,7 +461,7 @@ int build_crew_run(const struct build_plan *p, struct build_files *f, struct bui
     for (uint64_t i = 0; i < c.bad.bads && !c.error.code; i++)
         build_table_add_bad(t, &((const struct build_bad *)c.bad.bad.data)[i], &c.error);
     out->memory_peak = atomic_load(&c.budget.peak) + t->rows * sizeof(struct build_row);
-    for (int i = 0; i < p->threads; i++)
+    for (int i = 0; i < p->threads + c.writers; i++)
         free_worker(&all[i]);
     free_all(&c);
     free(all);

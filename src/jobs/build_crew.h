@@ -65,6 +65,7 @@ struct build_crew {
     uint64_t files_before, files_done; /* by an earlier run; in all */
     uint64_t rows_done, bad_count;
     int running;                  /* workers that have not ended */
+    int writers;                  /* of them, those who write and do nothing else; 0: all do everything */
     bool is_stopped;
     struct fb_error error;
 };
@@ -72,8 +73,8 @@ struct build_crew {
 struct build_worker {
     struct build_crew *c;
     pthread_t thread;
+    bool is_writer;
     struct build_sound sound;
-    uint64_t cpu_ns;              /* of the thread, after the recording before */
     struct scratch gather;
     struct build_deflate deflate;
 };

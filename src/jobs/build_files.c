@@ -142,6 +142,8 @@ int build_files_open(struct build_files *f, const struct build_plan *p, struct f
     FB_TRY(open_part(f, "partial", &f->data_fd, e));
     FB_TRY(check_output(f, p, e)); /* who had the lock may have finished it */
     f->is_ours = true;
+    char name[NAME_BYTES];
+    build_direct_open(&f->direct, f->data_fd, f->dir_fd, hidden(f, "partial", name));
     return p->q->resumes ? 0 : start_journal(f, p, e);
 }
 
@@ -420,6 +422,7 @@ static void close_part(const struct build_files *f, const char *suffix, int fd, 
 
 void build_files_close(struct build_files *f, bool is_kept)
 {
+    build_direct_close(&f->direct);
     close_part(f, "partial", f->data_fd, is_kept);
     close_part(f, "journal", f->journal_fd, is_kept);
     if (f->dir_fd >= 0)

@@ -54,7 +54,6 @@ void build_meter_add(struct build_meter *m, int split, const struct build_figure
     for (int i = 0; i < BUILD_STAGES; i++)
         f->seconds[i] += n->seconds[i];
     f->file_cpu_seconds += n->file_cpu_seconds;
-    f->file_cpu_most = n->file_cpu_most > f->file_cpu_most ? n->file_cpu_most : f->file_cpu_most;
     f->batch_seconds += n->batch_seconds;
     f->batch_most = n->batch_most > f->batch_most ? n->batch_most : f->batch_most;
     f->batches += n->batches;
@@ -89,6 +88,8 @@ enum build_stage build_meter_bottleneck(struct build_meter *m, uint64_t now_ns)
 
 void build_meter_slow(struct build_meter *m, const char *key, uint64_t ns)
 {
+    if (ns <= atomic_load_explicit(&m->slow_enough_ns, memory_order_relaxed)) /* nearly always */
+        return;
     double milliseconds = (double)ns / 1e6;
     int i = BUILD_SLOWEST;
     pthread_mutex_lock(&m->lock);
@@ -99,5 +100,6 @@ void build_meter_slow(struct build_meter *m, const char *key, uint64_t ns)
         snprintf(m->slow[i].key, sizeof(m->slow[i].key), "%.190s", key);
         m->slow[i].milliseconds = milliseconds;
     }
+    atomic_store_explicit(&m->slow_enough_ns, (uint64_t)(m->slow[BUILD_SLOWEST - 1].milliseconds * 1e6), memory_order_relaxed);
     pthread_mutex_unlock(&m->lock);
 }

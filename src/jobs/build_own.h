@@ -10,6 +10,7 @@
 #include "codec/array_convert.h"
 #include "dataset/dataset.h"
 #include "jobs/build.h"
+#include "jobs/build_direct.h"
 #include "model/array_ops.h"
 #include "transform/log_mel.h"
 
@@ -124,6 +125,7 @@ struct build_meter {
     uint64_t wall_ns[1 << BUILD_STAGES];
     struct build_figures split[BUILD_MAX_SPLITS];
     struct build_slow slow[BUILD_SLOWEST];
+    _Atomic uint64_t slow_enough_ns; /* of the last of them; relaxed, for it is looked at again under the lock */
     uint64_t asked_sum, asked_most, asked_times;
     double past[2][BUILD_STAGES]; /* what stages had cost some seconds ago, and fewer seconds ago */
     uint64_t past_ns;             /* when the latter was */
@@ -152,6 +154,7 @@ struct build_piece {
 struct build_files {
     char *folder, *name; /* of the output */
     int dir_fd, data_fd, journal_fd; /* the latter two are locked */
+    struct build_direct direct;      /* the same file as data_fd */
     bool is_ours;                    /* both are there and locked, so they may be written */
     uint64_t journal_end;
     const struct build_plan *plan;

@@ -279,6 +279,15 @@ static int divide_memory(struct build_plan *p, uint64_t wanted_rows, struct fb_e
     return 0;
 }
 
+/* As many rows as make whole pages, for those who write them; never more. */
+static uint64_t in_whole_pages(uint64_t rows, uint64_t row_bytes)
+{
+    uint64_t least = 1;
+    while (least <= rows && least * row_bytes % BUILD_PAGE)
+        least++;
+    return least <= rows ? rows - rows % least : rows;
+}
+
 static int choose_layout(struct build_plan *p, struct fb_error *e)
 {
     const struct build_request *q = p->q;
@@ -289,7 +298,7 @@ static int choose_layout(struct build_plan *p, struct fb_error *e)
         return usage(e, "a chunk would have more than 2 GiB", "choose fewer --chunk-rows");
     FB_TRY(guess_all_rows(p, e));
     /* Tasks as large as chunks spare copying; small ones spread the work and keep memory low. */
-    return divide_memory(p, p->chunk_rows ? p->chunk_rows : between(TASK_BYTES / p->row_bytes, 1, 256), e);
+    return divide_memory(p, p->chunk_rows ? p->chunk_rows : in_whole_pages(between(TASK_BYTES / p->row_bytes, 1, 256), p->row_bytes), e);
 }
 
 /* ---- what the output depends on ---- */

@@ -20,7 +20,6 @@ static struct build_figures sum_of(const struct build_result *r)
         for (int i = 0; i < BUILD_STAGES; i++)
             all.seconds[i] += f->seconds[i];
         all.file_cpu_seconds += f->file_cpu_seconds;
-        all.file_cpu_most = f->file_cpu_most > all.file_cpu_most ? f->file_cpu_most : all.file_cpu_most;
         all.batch_seconds += f->batch_seconds;
         all.batch_most = f->batch_most > all.batch_most ? f->batch_most : all.batch_most;
         all.batches += f->batches;
@@ -145,10 +144,10 @@ static void put_split(struct text *out, const char *name, const struct build_fig
 {
     if (!f->batches)
         return;
-    text_printf(out, "%-10s %llu files, %llu rows, %llu bad; per task avg %.1f ms, max %.1f ms; per file CPU avg %.3f ms, max %.2f ms\n",
+    text_printf(out, "%-10s %llu files, %llu rows, %llu bad; per task avg %.1f ms, max %.1f ms; per file %.3f ms of CPU\n",
                 name, (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad,
                 1e3 * f->batch_seconds / (double)f->batches, 1e3 * f->batch_most,
-                f->files ? 1e3 * f->file_cpu_seconds / (double)f->files : 0, 1e3 * f->file_cpu_most);
+                f->files ? 1e3 * f->file_cpu_seconds / (double)f->files : 0);
     double sum = sum_of_stages(f);
     text_printf(out, "%-10s %.2f s of threads in total:", "", sum);
     for (int i = 0, n = 0; i < BUILD_STAGES; i++)
@@ -221,8 +220,7 @@ static void json_figures(struct text *out, const struct build_figures *f)
                 "{\"files\":%llu,\"rows\":%llu,\"bad_files\":%llu,\"bytes_read\":%llu,\"task_seconds_mean\":%.6f,\"task_seconds_max\":%.6f",
                 (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad, (unsigned long long)f->bytes_read,
                 f->batches ? f->batch_seconds / (double)f->batches : 0, f->batch_most);
-    text_printf(out, ",\"file_cpu_seconds_mean\":%.9f,\"file_cpu_seconds_max\":%.9f", f->files ? f->file_cpu_seconds / (double)f->files : 0,
-                f->file_cpu_most);
+    text_printf(out, ",\"file_cpu_seconds_mean\":%.9f", f->files ? f->file_cpu_seconds / (double)f->files : 0);
     text_printf(out, ",\"total_thread_seconds\":%.6f", sum_of_stages(f));
     for (int i = 0; i < BUILD_STAGES; i++)
         text_printf(out, ",\"%s_thread_seconds\":%.6f", build_stage_names[i], f->seconds[i]);
