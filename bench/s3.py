@@ -83,8 +83,8 @@ class Bench:
         wait_for(self.port)
         self.start([str(self.build / "bench/delay_proxy"), str(self.far_port), str(self.port), "30"], stdin=subprocess.PIPE)
         wait_for(self.far_port)
-        photos = sorted(p for p in (bucket / "photos").rglob("*") if p.is_file() and not p.name.startswith("."))
-        self.objects = [(str(p.relative_to(bucket)), p.stat().st_size) for p in photos]
+        self.objects, self.more = ([(str(p.relative_to(bucket)), p.stat().st_size) for p in sorted((bucket / name).rglob("*.jpg"))]
+                                   for name in ("photos", "more"))
         self.large = [(f"large{i}", 256 << 20) for i in range(2)]
 
     def start(self, command: list[str], **more: object) -> None:
@@ -159,16 +159,16 @@ class Bench:
 
     def stage(self, name: str, port: int, tries: tuple[int, ...]) -> None:
         """Staging against the slower of its halves: the bare loop at its best concurrency, and the files written to the same disk."""
-        source, due = str(self.folder / "root/bench/photos"), sum(size for _, size in self.objects)
+        source, due = str(self.folder / "root/bench/more"), sum(size for _, size in self.more)
         for turn in range(self.options.rounds):
             alone, target = (str(self.folder / f"{name}-{side}-{turn}") for side in ("alone", "target"))  # none is removed before the end
             os.sync()
-            read = min(self.floor(port, self.objects, c)["seconds"] for c in tries)
+            read = min(self.floor(port, self.more, c)["seconds"] for c in tries)
             write = self.answer([str(self.build / "bench/floor_stage"), "write", source, alone], "", self.env(port), due)["seconds"]
-            both = self.answer([str(self.build / "src/cli/fullbore"), "stage", "s3://bench/photos", target, "--json"], "", self.env(port), due)
+            both = self.answer([str(self.build / "src/cli/fullbore"), "stage", "s3://bench/more", target, "--json"], "", self.env(port), due)
             self.note(f"{name}_source_alone_seconds", read)
             self.note(f"{name}_target_alone_seconds", write)
-            self.note(f"{name}_slower_objects_per_second", len(self.objects) / max(read, write))
+            self.note(f"{name}_slower_objects_per_second", len(self.more) / max(read, write))
             self.note(f"{name}_objects_per_second", both["copied_files"] / both["seconds"])
         self.row(f"{name}: objects/s against the slower of source and target alone", f"{name}_objects_per_second",
                  f"{name}_slower_objects_per_second", ">= 0.9")
@@ -273,6 +273,10 @@ def main() -> int:
                 b.feed(f"feed_{name}", port)
             if "accelerator" in options.only:
                 b.accelerator(f"accelerator_{name}", port)
+        for peer in ("boto3", "s3torchconnector"):  # who only fetches, beside us who decode and crop as well
+            if f"far_{peer}_objects_per_second" in b.figures and "feed" in options.only:
+                b.row(f"far: decoded and cropped samples/s against the bytes alone by {peer}", "feed_far_samples_per_second",
+                      f"far_{peer}_objects_per_second", "none")
         if "large" in options.only:
             b.large_objects("large_near", b.port, FLOOR_LARGE)
             b.large_objects("large_far", b.far_port, (16, 32))
