@@ -55,11 +55,11 @@ void cache_turn_off(struct cache *c, int sys_errno, const char *doing, bool is_w
                  is_write ? "what is in it is still used" : "everything is read from the source");
 }
 
-bool cache_claim_failed(struct cache *c, int sys_errno)
+bool cache_open_failed(struct cache *c, int sys_errno, const char *doing, bool is_write)
 {
     if (sys_errno == EMFILE || sys_errno == ENFILE)
         return false;
-    cache_turn_off(c, sys_errno, "write to", true);
+    cache_turn_off(c, sys_errno, doing, is_write);
     return true;
 }
 

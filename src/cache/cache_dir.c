@@ -33,13 +33,16 @@ enum { KEEPS_FREE_PERCENT = 5 };
 /* ---- how much is in it ---- */
 
 struct usage {
-    uint64_t bytes, users;
+    uint64_t bytes, users, magic;
 };
+
+static const uint64_t usage_magic = UINT64_C(0x3265676173757266); /* "frusage2" */
 
 static struct usage read_usage(const struct cache_dir *d)
 {
     struct usage u;
-    return pread(d->usage_fd, &u, sizeof(u), 0) == sizeof(u) ? u : (struct usage){.users = 1}; /* not trusted */
+    bool is_known = pread(d->usage_fd, &u, sizeof(u), 0) == sizeof(u) && u.magic == usage_magic;
+    return is_known ? u : (struct usage){.users = 1, .magic = usage_magic}; /* not trusted */
 }
 
 static void unlock_usage(struct cache_dir *d)
@@ -188,10 +191,11 @@ static int take_stock(struct cache_dir *d, const char *path, struct fb_error *e)
     bool is_alone = flock(d->marker_fd, LOCK_EX | LOCK_NB) == 0;
     struct usage u = read_usage(d);
     if (is_alone && u.users > 0)
-        u = (struct usage){.bytes = count_everything(d)};
+        u = (struct usage){.bytes = count_everything(d), .magic = usage_magic};
     u.users++;
     flock(d->marker_fd, LOCK_SH);
     errno = write_usage(d, u); /* also makes sure that its block is there: counting down works on a full disk */
+    d->is_counted = errno == 0;
     return errno ? failed(e, path, "write into the cache folder") : 0;
 }
 
@@ -283,7 +287,7 @@ int dir_open(struct cache_dir *d, const char *path, const char *name, uint64_t l
 
 void dir_close(struct cache_dir *d)
 {
-    if (d->used_fd >= 0)
+    if (d->is_counted)
         leave_stock(d);
     int fds[] = {d->used_fd, d->place_fd, d->usage_fd, d->marker_fd, d->fd};
     for (int i = 0; i < 5; i++)

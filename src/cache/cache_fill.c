@@ -46,7 +46,7 @@ static enum fill_answer claim_and_fetch(struct cache *c, struct flight *f)
 {
     int rc = claim_take(&c->dir, f->hash, &f->claim);
     if (rc < 0)
-        return cache_claim_failed(c, -rc) ? FILL_NEXT : FILL_WAIT;
+        return cache_open_failed(c, -rc, "write to", true) ? FILL_NEXT : FILL_WAIT;
     if (rc == 0)
         return FILL_NEXT; /* somebody else is at it */
     if (is_there(c, f)) { /* published just before */
@@ -178,7 +178,6 @@ static void *fill_main(void *arg)
 {
     struct cache *c = arg;
     struct walk w = {.touched_ns = clock_now_ns()};
-    thread_be_nice(CACHE_NICE);
     present_find(c);
     while (wait_for_turn(c, &w)) {
         if (c->source.is_busy && c->source.is_busy(c->source.ctx)) {

@@ -37,14 +37,6 @@ static void take_off(struct cache *c, struct flight *f)
     f->next = NULL;
 }
 
-static struct io_request *unlist(struct cache *c, struct flight *f)
-{
-    take_off(c, f);
-    struct io_request *waiting = f->waiting;
-    f->waiting = NULL;
-    return waiting;
-}
-
 static bool join_locked(struct cache *c, uint64_t hash, struct io_request *r)
 {
     struct flight *f = *place_of(c, hash);
@@ -72,15 +64,35 @@ bool flight_is_listed(struct cache *c, uint64_t hash)
     return is_listed;
 }
 
-struct blob *flight_landed(struct cache *c, uint64_t hash, const struct cache_identity *id)
+/* Under lock. The bytes of that version that wait to be kept, with a reference; NULL: there are none. */
+static struct blob *find_landed(struct cache *c, uint64_t hash, const struct cache_identity *id)
 {
-    pthread_mutex_lock(&c->lock);
     struct flight *f = *place_of(c, hash);
     struct blob *b = f && f->is_landed && cache_same_identity(&f->identity, id) ? f->blob : NULL;
     if (b)
         atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed); /* the flight has one meanwhile */
-    pthread_mutex_unlock(&c->lock);
     return b;
+}
+
+/* Takes the reference. */
+static void answer_from_blob(struct cache *c, struct io_request *r, const struct cache_unit *u, struct blob *b)
+{
+    r->status = cache_answer(r, u, b->data, b->bytes, b->object_size, b->mtime_ns);
+    blob_drop(b);
+    if (r->status == 0) {
+        cache_count(&c->joined, 1);
+        cache_count(&c->miss_bytes, r->got);
+    }
+}
+
+bool flight_answer(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id)
+{
+    pthread_mutex_lock(&c->lock);
+    struct blob *b = find_landed(c, hash, id);
+    pthread_mutex_unlock(&c->lock);
+    if (b)
+        answer_from_blob(c, r, u, b);
+    return b != NULL;
 }
 
 void flight_free(struct flight *f)
@@ -168,9 +180,6 @@ static void hand_to_store(struct cache *c, struct flight *f)
     if (has_storer) {
         *(c->stores ? &c->stores_last->next_store : &c->stores) = f;
         c->stores_last = f;
-        f->is_landed = f->blob && f->identity.length;
-        if (f->is_landed)
-            list(c, f);
     }
     pthread_mutex_unlock(&c->lock);
     if (has_storer)
@@ -178,22 +187,10 @@ static void hand_to_store(struct cache *c, struct flight *f)
     store_drop(c, f); /* no thread can be had */
 }
 
-static void flight_done(struct io_request *r)
+/* What is to become of the bytes; from here on the flight has only what will be kept. */
+static void settle(struct cache *c, struct flight *f, bool is_whole, bool is_other)
 {
-    struct flight *f = r->owner;
-    struct cache *c = f->cache;
-    bool is_whole = r->status == 0 && (r->length == IO_WHOLE ? r->got == r->object_size : r->got == r->length);
-    pthread_mutex_lock(&c->lock);
-    struct io_request *waiting = unlist(c, f);
-    if (f->is_fill)
-        c->fill_in_flight--;
-    else
-        c->demand_in_flight--;
-    pthread_cond_signal(&c->fill_wakes);
-    pthread_mutex_unlock(&c->lock);
-    /* another version than the one the source was said to have? An open file is what it was */
-    bool is_other = f->unit.mtime_ns && c->source.identify && !r->has_fd && r->object_mtime_ns != f->unit.mtime_ns;
-    answer_waiting(c, f, waiting, is_whole, is_other);
+    const struct io_request *r = &f->r;
     if (is_other)
         f->identity.length = 0;
     if (!is_whole) {
@@ -211,6 +208,35 @@ static void flight_done(struct io_request *r)
         cache_count(&c->filled, 1);
         cache_count(&c->filled_bytes, r->got);
     }
+}
+
+/* The bytes are there. Who asks from now on gets them from the blob, if it will be kept; returns those who asked before. */
+static struct io_request *land(struct cache *c, struct flight *f)
+{
+    pthread_mutex_lock(&c->lock);
+    struct io_request *waiting = f->waiting;
+    f->waiting = NULL;
+    f->is_landed = f->is_listed && f->blob && f->identity.length;
+    if (!f->is_landed)
+        take_off(c, f);
+    if (f->is_fill)
+        c->fill_in_flight--;
+    else
+        c->demand_in_flight--;
+    pthread_cond_signal(&c->fill_wakes);
+    pthread_mutex_unlock(&c->lock);
+    return waiting;
+}
+
+static void flight_done(struct io_request *r)
+{
+    struct flight *f = r->owner;
+    struct cache *c = f->cache;
+    bool is_whole = r->status == 0 && (r->length == IO_WHOLE ? r->got == r->object_size : r->got == r->length);
+    /* another version than the one the source was said to have? An open file is what it was */
+    bool is_other = f->unit.mtime_ns && c->source.identify && !r->has_fd && r->object_mtime_ns != f->unit.mtime_ns;
+    settle(c, f, is_whole, is_other);
+    answer_waiting(c, f, land(c, f), is_whole, is_other);
     if (f->direct)
         answer_direct(c, f);
     f->direct = NULL;
@@ -338,21 +364,25 @@ void flight_for_request(struct cache *c, struct io_request *r, const struct cach
         aim_at_open_file(f, r);
     pthread_mutex_lock(&c->lock);
     bool joined = join_locked(c, hash, r);
-    if (!joined) {
+    struct blob *landed = joined ? NULL : find_landed(c, hash, id);
+    if (!joined && !landed) {
         list(c, f);
         c->demand_in_flight++;
         if (!is_direct) {
+            f->held = u->size;
+            c->store_bytes += f->held;
             r->next = NULL;
             f->waiting = r;
         }
     }
     c->flights_alive++;
     pthread_mutex_unlock(&c->lock);
-    if (joined) {
-        claim_drop(&c->dir, hash, &f->claim);
-        if (f->reserved)
-            dir_release(&c->dir, f->reserved);
-        flight_free(f);
+    if (landed) {
+        answer_from_blob(c, r, u, landed);
+        cache_finish(c, r);
+    }
+    if (joined || landed) { /* it came meanwhile */
+        store_drop(c, f);
         return;
     }
     cache_count(&c->misses, 1);
@@ -369,8 +399,6 @@ bool flight_ahead(struct cache *c, const struct flight *wanted)
         return false;
     }
     f->is_fill = true;
-    f->need_epoch = wanted->need_epoch;
-    f->need_position = wanted->need_position;
     aim_at_blob(f);
     pthread_mutex_lock(&c->lock);
     bool may = !c->is_closing && !*place_of(c, f->hash);

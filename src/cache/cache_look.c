@@ -43,18 +43,6 @@ static bool answer_from_ram(struct cache *c, struct io_request *r, const struct 
     return is_same;
 }
 
-static bool answer_from_landed(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash,
-                               const struct cache_identity *id)
-{
-    struct blob *b = flight_landed(c, hash, id);
-    if (!b)
-        return false;
-    r->status = cache_answer(r, u, b->data, b->bytes, b->object_size, b->mtime_ns);
-    cache_count(&c->joined, 1);
-    blob_drop(b);
-    return true;
-}
-
 /* All of a unit came from disk: into RAM with it, if there is room. */
 static void raise_to_ram(struct cache *c, const struct io_request *r, const struct cache_unit *u, uint64_t hash,
                          const struct cache_identity *id)
@@ -103,7 +91,7 @@ static bool answer_from_disk(struct cache *c, struct io_request *r, const struct
         remove_entry(c, u, hash);
         break;
     case ENTRY_FAILED:
-        cache_turn_off(c, sys_errno, "read from", false);
+        cache_open_failed(c, sys_errno, "read from", false);
         break;
     default:
         if (may_block)
@@ -115,7 +103,7 @@ static bool answer_from_disk(struct cache *c, struct io_request *r, const struct
 static bool answer(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
                    bool may_block)
 {
-    return answer_from_ram(c, r, u, hash, id) || answer_from_landed(c, r, u, hash, id) || answer_from_disk(c, r, u, hash, id, may_block);
+    return answer_from_ram(c, r, u, hash, id) || flight_answer(c, r, u, hash, id) || answer_from_disk(c, r, u, hash, id, may_block);
 }
 
 /* ---- misses ---- */
@@ -160,13 +148,13 @@ static enum wait_answer claim_or_wait(struct cache *c, struct io_request *r, con
     for (int i = 0; i < OTHERS_TRIES; i++) {
         int rc = claim_in_turn(c, hash, claim);
         if (rc < 0)
-            cache_claim_failed(c, -rc);
+            cache_open_failed(c, -rc, "write to", true);
         if (rc != 0)
-            return rc > 0 && answer_from_disk(c, r, u, hash, id, true) ? WAIT_ANSWERED : WAIT_OVER; /* published just before? */
+            return rc > 0 && answer(c, r, u, hash, id, true) ? WAIT_ANSWERED : WAIT_OVER; /* published just before? */
         if (flight_join(c, hash, r))
             return WAIT_JOINED;
         clock_sleep_until_ns(clock_now_ns() + OTHERS_NAP_NS);
-        if (answer_from_disk(c, r, u, hash, id, true))
+        if (answer(c, r, u, hash, id, true))
             return WAIT_ANSWERED;
         pthread_mutex_lock(&c->lock);
         bool is_closing = c->is_closing;

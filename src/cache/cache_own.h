@@ -61,7 +61,7 @@ struct flight {
     struct blob *blob;          /* NULL: nothing to store */
     bool is_fill, is_listed;
     bool is_landed;             /* the bytes are in blob and wait to be kept: who asks meanwhile gets them from there */
-    uint64_t need_epoch, need_position; /* fill: when it is needed */
+    uint64_t need_epoch, need_position; /* when it is needed, for who makes room for it */
     uint64_t reserved;          /* bytes counted for its entry */
     uint64_t held;              /* bytes counted in store_bytes */
     struct fb_error error;
@@ -75,6 +75,7 @@ struct cache_dir {
     _Atomic bool must_recount;           /* damage was met: what is counted may be wrong */
     _Atomic uint32_t claims;             /* held now: a descriptor each. Relaxed: nothing else hangs on it */
     uint32_t claims_most;
+    bool is_counted;                     /* among the users */
     char *name;                          /* of the data set */
 };
 
@@ -122,7 +123,7 @@ struct cache {
     struct ram ram;
     struct team lookers, storers;
     uint32_t alive;                        /* threads of both */
-    bool is_closing, was_warned;
+    bool is_closing, is_draining_over, was_warned;
     char why_off[160];
 
     /* the future */
@@ -159,8 +160,8 @@ int cache_identify(struct cache *c, const struct cache_unit *u, bool may_block, 
 bool cache_same_identity(const struct cache_identity *a, const struct cache_identity *b);
 /* The disk tier failed: said once. is_write: what is there may still be read. */
 void cache_turn_off(struct cache *c, int sys_errno, const char *doing, bool is_write);
-/* No claim could be had. True: the disk tier is off; false: too many files are open, which passes. */
-bool cache_claim_failed(struct cache *c, int sys_errno);
+/* A file of the disk tier could not be opened. True: the tier is off; false: too many files are open, which passes. */
+bool cache_open_failed(struct cache *c, int sys_errno, const char *doing, bool is_write);
 /* Ends a request: the result is in r. */
 void cache_finish(struct cache *c, struct io_request *r);
 /* Fills r from a unit's bytes: 0 or IO_GREW. */
@@ -194,7 +195,7 @@ struct keeping {
 void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
                         const struct keeping *k);
 bool flight_wants_all(const struct io_request *r, const struct cache_unit *u);
-/* Fetches a unit ahead of the reader: unit, hash, identity, claim, reserved and need_... of `wanted`. False: not now (under way already, or
+/* Fetches a unit ahead of the reader: unit, hash, identity, claim and reserved of `wanted`. False: not now (under way already, or
  * no memory); claim and room are then still the caller's. */
 bool flight_ahead(struct cache *c, const struct flight *wanted);
 /* Passes a request through, nothing kept. */
@@ -202,8 +203,8 @@ void flight_pass(struct cache *c, struct io_request *r);
 /* Joins r to a fetch of the same unit. */
 bool flight_join(struct cache *c, uint64_t hash, struct io_request *r);
 bool flight_is_listed(struct cache *c, uint64_t hash);
-/* The bytes of a unit that wait to be kept, with a reference; NULL: there are none, or of another version. */
-struct blob *flight_landed(struct cache *c, uint64_t hash, const struct cache_identity *id);
+/* Fills r (r->status) from bytes of that version that wait to be kept. False: there are none. */
+bool flight_answer(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id);
 void flight_free(struct flight *f);
 
 /* ---- cache_store.c ---- */

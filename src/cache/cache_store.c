@@ -1,4 +1,4 @@
-/* Keeping what came: into RAM while there is room, and to disk if this process holds the claim. The identity is asked for once more, so
+/* Keeping what came: into RAM while there is room, and to disk if the claim can be had. The identity is asked for once more, so
  * that what is kept under it was read entirely while the source had it. */
 #include <errno.h>
 #include <stdlib.h>
@@ -55,38 +55,34 @@ static int write_entry(struct cache *c, struct flight *f)
         return why;
     f->reserved = 0;
     present_put(&c->present, f->unit.index);
-    cache_count(&c->stored, 1);
-    cache_count(&c->stored_bytes, f->blob->bytes);
     return 0;
 }
 
 /* Somebody who came meanwhile may have the claim, or have published the entry. */
-static void claim_now(struct cache *c, struct flight *f)
+static bool claim_now(struct cache *c, struct flight *f)
 {
-    if (!claim_may(&c->dir))
-        return;
-    int rc = claim_take(&c->dir, f->hash, &f->claim);
+    int rc = claim_may(&c->dir) ? claim_take(&c->dir, f->hash, &f->claim) : 0;
     if (rc < 0)
-        cache_claim_failed(c, -rc);
-    else if (rc > 0 && dir_is_shared(&c->dir) && dir_has_entry(&c->dir, f->hash))
-        claim_drop(&c->dir, f->hash, &f->claim);
+        cache_open_failed(c, -rc, "write to", true);
+    return rc > 0 && !(dir_is_shared(&c->dir) && dir_has_entry(&c->dir, f->hash));
 }
 
-static void keep_on_disk(struct cache *c, struct flight *f)
+/* True: it is there. */
+static bool keep_on_disk(struct cache *c, struct flight *f)
 {
-    if (f->claims_late && cache_has_disk(c))
-        claim_now(c, f);
-    if (f->claim.fd < 0)
-        return;
-    if (!cache_has_disk(c) || atomic_load_explicit(&c->is_write_off, memory_order_relaxed))
-        return;
+    bool has_claim = f->claim.fd >= 0;
+    if ((!has_claim && !f->claims_late) || !cache_has_disk(c) || atomic_load_explicit(&c->is_write_off, memory_order_relaxed))
+        return false;
     int why = reserve(c, f);
+    if (why == ENOSPC)
+        return false; /* full, and everything in it is needed sooner */
+    if (why == 0 && !has_claim && !claim_now(c, f))
+        return false;
     if (why == 0)
         why = write_entry(c, f);
-    else if (why == ENOSPC)
-        return; /* full, and everything in it is needed sooner */
     if (why)
         cache_turn_off(c, why, "write to", true);
+    return why == 0;
 }
 
 static bool is_unchanged(struct cache *c, struct flight *f)
@@ -108,12 +104,15 @@ void store_drop(struct cache *c, struct flight *f)
 
 void store_keep(struct cache *c, struct flight *f)
 {
+    uint64_t stored = 0, bytes = f->blob ? f->blob->bytes : 0;
     if (f->blob && f->identity.length && is_unchanged(c, f)) {
         f->blob->identity = f->identity;
         pthread_mutex_lock(&c->lock);
         ram_put(&c->ram, f->hash, f->blob);
         pthread_mutex_unlock(&c->lock);
-        keep_on_disk(c, f);
+        stored = keep_on_disk(c, f);
     }
     store_drop(c, f);
+    cache_count(&c->stored, stored); /* now it comes from there, and from nowhere else */
+    cache_count(&c->stored_bytes, stored * bytes);
 }

@@ -48,19 +48,16 @@ static void look(struct cache *c)
     teams_wake_if_over(c);
 }
 
-static struct flight *take_store(struct cache *c)
-{
-    struct flight *f = c->stores;
-    if (f)
-        c->stores = f->next_store;
-    return f;
-}
-
 static void store(struct cache *c)
 {
-    struct flight *f = take_store(c);
+    struct flight *f = c->stores;
+    c->stores = f->next_store;
+    bool has_time = !c->is_draining_over;
     pthread_mutex_unlock(&c->lock);
-    store_keep(c, f);
+    if (has_time)
+        store_keep(c, f);
+    else
+        store_drop(c, f);
     pthread_mutex_lock(&c->lock);
 }
 
@@ -138,24 +135,13 @@ static void let_go(const struct team *t, bool is_stuck)
             pthread_join(t->thread[i], NULL);
 }
 
-/* Under lock, which is released meanwhile: no time is left to store anything, only to give the claims back. */
-static void give_up_stores(struct cache *c)
-{
-    struct flight *f;
-    while ((f = take_store(c))) {
-        pthread_mutex_unlock(&c->lock);
-        store_drop(c, f);
-        pthread_mutex_lock(&c->lock);
-    }
-}
-
 uint32_t teams_end(struct cache *c, uint64_t deadline_ns)
 {
     pthread_mutex_lock(&c->lock);
     teams_wake_if_over(c);
     while (is_busy(c) && thread_cond_wait_until(&c->quiet, &c->lock, deadline_ns))
         ;
-    give_up_stores(c);
+    c->is_draining_over = true; /* only what was claimed and reserved is given back; by the storers, for the disk may hang */
     uint64_t last_ns = clock_now_ns() + 50000000;
     while (is_busy(c) && thread_cond_wait_until(&c->quiet, &c->lock, last_ns))
         ;
