@@ -278,11 +278,10 @@ struct s3_keys *s3_credentials_now(struct s3_credentials *c, int64_t now_s, stru
     enum refresh_state state = atomic_load_explicit(&c->state, memory_order_acquire);
     if (state == REFRESH_READY)
         take_new(c, now_s);
-    state = atomic_load_explicit(&c->state, memory_order_relaxed);
-    if (state == REFRESH_FAILED)
-        give_up_for_now(c);
-    else if (state == REFRESH_IDLE && is_due(c, now_s))
+    if (atomic_load_explicit(&c->state, memory_order_relaxed) == REFRESH_IDLE && is_due(c, now_s))
         start_refresh(c);
+    if (atomic_load_explicit(&c->state, memory_order_relaxed) == REFRESH_FAILED)
+        give_up_for_now(c);
     if (!is_dead(c, now_s))
         return c->keys;
     if (atomic_load_explicit(&c->state, memory_order_relaxed) == REFRESH_IDLE && e)

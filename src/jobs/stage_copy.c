@@ -107,10 +107,10 @@ static int64_t time_of(const struct piece *p)
 
 /* Is what was read another version than the one that was listed? Ranges of a store's object are compared by the store (must_match), which need
  * not tell how large the whole is. */
-static bool is_replaced(const struct copier *c, const struct piece *p)
+static bool is_replaced(const struct piece *p)
 {
     const struct stage_item *item = p->item;
-    bool is_compared = item->length != IO_WHOLE && c->job->list.source[item->source].dataset.io;
+    bool is_compared = p->r.must_match && p->r.length != IO_WHOLE;
     if (!p->r.object_mtime_ns || is_compared)
         return false;
     return p->r.object_mtime_ns != item->mtime_ns || p->r.object_size != item->object_size;
@@ -121,7 +121,7 @@ static void write_small(struct copier *c, struct stage_place *place, struct piec
     const char *name = stage_name(&c->job->list, p->item->name);
     struct fb_error e;
     error_clear(&e);
-    bool is_range = p->item->length != IO_WHOLE, has_other = is_range && is_replaced(c, p);
+    bool is_range = p->item->length != IO_WHOLE, has_other = is_range && is_replaced(p);
     if (has_other || (is_range && p->r.got != p->item->length)) {
         error_set(&e, FB_E_DATA, "stage", "%s", has_other ? "its archive changed while it was copied" : "its archive ends inside of it");
         note_failed(c, p->item, &e);
@@ -180,7 +180,7 @@ static void write_large(struct copier *c, struct piece *p)
     struct fb_error e;
     error_clear(&e);
     uint64_t want = p->r.length;
-    bool is_good = p->r.got == want && !is_replaced(c, p);
+    bool is_good = p->r.got == want && !is_replaced(p);
     if (!is_good) {
         error_set(&e, FB_E_DATA, "stage", "%s changed while it was copied", p->item->length == IO_WHOLE ? "it" : "its archive");
         fail_large(c, p->large, p->item, &e, false);
