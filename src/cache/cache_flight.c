@@ -31,8 +31,10 @@ static void take_off(struct cache *c, struct flight *f)
     struct flight **p = &c->flights[f->hash % CACHE_FLIGHT_SLOTS];
     while (f->is_listed && *p != f) /* of one hash there may be two: one that waits to be kept, and a newer version */
         p = &(*p)->next;
-    if (f->is_listed)
+    if (f->is_listed) {
         *p = f->next;
+        c->ended[f->hash % CACHE_FLIGHT_SLOTS]++;
+    }
     f->is_listed = false;
     f->next = NULL;
 }
@@ -62,6 +64,14 @@ bool flight_is_listed(struct cache *c, uint64_t hash)
     bool is_listed = *place_of(c, hash) != NULL;
     pthread_mutex_unlock(&c->lock);
     return is_listed;
+}
+
+uint32_t flight_ended(struct cache *c, uint64_t hash)
+{
+    pthread_mutex_lock(&c->lock);
+    uint32_t ended = c->ended[hash % CACHE_FLIGHT_SLOTS];
+    pthread_mutex_unlock(&c->lock);
+    return ended;
 }
 
 /* Under lock. The bytes of that version that wait to be kept, with a reference; NULL: there are none. */
@@ -337,7 +347,7 @@ bool flight_wants_all(const struct io_request *r, const struct cache_unit *u)
     return r->offset == u->offset && r->length == u->length;
 }
 
-void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
+bool flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
                         const struct keeping *k)
 {
     struct flight *f = flight_new(c, u, hash, id);
@@ -351,7 +361,7 @@ void flight_for_request(struct cache *c, struct io_request *r, const struct cach
             dir_release(&c->dir, k->reserved);
         free(f);
         flight_pass(c, r);
-        return;
+        return true;
     }
     f->claim = k->claim;
     f->claims_late = k->claims_late;
@@ -365,7 +375,8 @@ void flight_for_request(struct cache *c, struct io_request *r, const struct cach
     pthread_mutex_lock(&c->lock);
     bool joined = join_locked(c, hash, r);
     struct blob *landed = joined ? NULL : find_landed(c, hash, id);
-    if (!joined && !landed) {
+    bool is_late = !joined && !landed && c->ended[hash % CACHE_FLIGHT_SLOTS] != k->seen; /* it may have been stored meanwhile */
+    if (!joined && !landed && !is_late) {
         list(c, f);
         c->demand_in_flight++;
         if (!is_direct) {
@@ -381,12 +392,13 @@ void flight_for_request(struct cache *c, struct io_request *r, const struct cach
         answer_from_blob(c, r, u, landed);
         cache_finish(c, r);
     }
-    if (joined || landed) { /* it came meanwhile */
+    if (joined || landed || is_late) {
         store_drop(c, f);
-        return;
+        return !is_late;
     }
     cache_count(&c->misses, 1);
     send(c, f);
+    return true;
 }
 
 bool flight_ahead(struct cache *c, const struct flight *wanted)

@@ -188,42 +188,49 @@ static bool is_in_vain(struct cache *c, const struct io_request *r, const struct
     return !has_room;
 }
 
+/* False: again. */
+static bool look_up(struct cache *c, struct io_request *r, const struct cache_unit *u)
+{
+    struct cache_identity id;
+    uint64_t hash = cache_hash(c, u);
+    struct keeping k = {.claim = {-1}, .seen = flight_ended(c, hash)};
+    if (flight_join(c, hash, r))
+        return true;
+    if (cache_identify(c, u, true, &id) != 0 || u->size > CACHE_UNIT_MOST) {
+        flight_pass(c, r);
+        return true;
+    }
+    enum wait_answer a = answer(c, r, u, hash, &id, true) ? WAIT_ANSWERED : WAIT_OVER;
+    if (a == WAIT_OVER && may_keep_on_disk(c, u, &id)) {
+        k.claims_late = !dir_is_shared(&c->dir); /* making a file now would keep the batch at hand waiting */
+        if (!k.claims_late)
+            a = claim_or_wait(c, r, u, hash, &id, &k.claim);
+    }
+    if (a == WAIT_JOINED)
+        return true;
+    if (a == WAIT_ANSWERED) {
+        claim_drop(&c->dir, hash, &k.claim);
+        cache_finish(c, r);
+        return true;
+    }
+    if (is_in_vain(c, r, u, hash, &id, &k)) {
+        flight_pass(c, r);
+        return true;
+    }
+    if (id.is_young)
+        id.length = 0;
+    return flight_for_request(c, r, u, hash, &id, &k);
+}
+
 void cache_look_up(struct cache *c, struct io_request *r)
 {
     struct cache_unit u;
-    struct cache_identity id;
-    struct keeping k = {.claim = {-1}};
     if (!unit_of(c, r, &u)) {
         flight_pass(c, r);
         return;
     }
-    uint64_t hash = cache_hash(c, &u);
-    if (flight_join(c, hash, r))
-        return;
-    if (cache_identify(c, &u, true, &id) != 0 || u.size > CACHE_UNIT_MOST) {
-        flight_pass(c, r);
-        return;
-    }
-    enum wait_answer a = answer(c, r, &u, hash, &id, true) ? WAIT_ANSWERED : WAIT_OVER;
-    if (a == WAIT_OVER && may_keep_on_disk(c, &u, &id)) {
-        k.claims_late = !dir_is_shared(&c->dir); /* making a file now would keep the batch at hand waiting */
-        if (!k.claims_late)
-            a = claim_or_wait(c, r, &u, hash, &id, &k.claim);
-    }
-    if (a == WAIT_JOINED)
-        return;
-    if (a == WAIT_ANSWERED) {
-        claim_drop(&c->dir, hash, &k.claim);
-        cache_finish(c, r);
-        return;
-    }
-    if (is_in_vain(c, r, &u, hash, &id, &k)) {
-        flight_pass(c, r);
-        return;
-    }
-    if (id.is_young)
-        id.length = 0;
-    flight_for_request(c, r, &u, hash, &id, &k);
+    while (!look_up(c, r, &u))
+        ;
 }
 
 int cache_look_now(struct cache *c, struct io_request *r)

@@ -118,6 +118,7 @@ struct cache {
     uint64_t store_bytes, store_limit;     /* of blobs on their way to be kept */
     uint32_t looking, claiming;            /* requests being looked up; of them, at their claims */
     struct flight *flights[CACHE_FLIGHT_SLOTS];
+    uint32_t ended[CACHE_FLIGHT_SLOTS];    /* flights that have left each slot */
     uint32_t demand_in_flight, fill_in_flight, flights_alive;
     uint32_t sending; /* threads inside the inner back-end's submit */
     struct ram ram;
@@ -187,12 +188,14 @@ int cache_look_now(struct cache *c, struct io_request *r);
 /* ---- cache_flight.c ---- */
 /* What is to become of the bytes. */
 struct keeping {
+    uint32_t seen;   /* flight_ended before it was looked up */
     struct claim claim;
     bool claims_late;
     uint64_t reserved;
 };
-/* Fetches what a request wants; the request may join a fetch under way. Takes the claim and the bytes that were reserved. */
-void flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
+/* Fetches what a request wants; the request may join a fetch under way. Takes the claim and the bytes that were reserved. False: one has ended
+ * since it was looked up, so it must be looked up again; nothing was taken but the claim and the room. */
+bool flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
                         const struct keeping *k);
 bool flight_wants_all(const struct io_request *r, const struct cache_unit *u);
 /* Fetches a unit ahead of the reader: unit, hash, identity, claim and reserved of `wanted`. False: not now (under way already, or
@@ -203,6 +206,8 @@ void flight_pass(struct cache *c, struct io_request *r);
 /* Joins r to a fetch of the same unit. */
 bool flight_join(struct cache *c, uint64_t hash, struct io_request *r);
 bool flight_is_listed(struct cache *c, uint64_t hash);
+/* Changes when a flight of that hash ends, and now and then without. */
+uint32_t flight_ended(struct cache *c, uint64_t hash);
 /* Fills r (r->status) from bytes of that version that wait to be kept. False: there are none. */
 bool flight_answer(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id);
 void flight_free(struct flight *f);
