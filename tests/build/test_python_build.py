@@ -16,6 +16,7 @@ import soundfile
 from recordings import RATE, folder, put
 
 import fullbore as fb
+from fullbore._build_sink import Sink
 from fullbore._hdf5_file import Hdf5File
 
 
@@ -61,6 +62,30 @@ def test_torch_tensors_and_several_fields_and_rows_per_sample(wavs: Path, tmp_pa
         assert f["features"].shape == (45 * 7, 1000) and f["means"].shape == (45 * 7,) and f["means"].dtype == np.float16
         assert list(f["segment"][:8]) == [0, 1, 2, 3, 4, 5, 6, 0] and f["keys"][6] == f["keys"][0] != f["keys"][7]
         assert np.array_equal(f["features"][9], samples(wavs / f["keys"].asstr()[9])[1000:2000])
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_a_function_may_give_all_its_results_in_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framework: str) -> None:
+    """Nothing is written before the next batch is computed: as with a disk that is slow."""
+    wavs = folder(tmp_path / "wavs", 48)
+    kept = np.zeros((4, 3), np.float32) if framework == "numpy" else pytest.importorskip("torch").zeros(4, 3)
+    later, numbers, written, write = threading.Semaphore(0), itertools.count(1), itertools.count(1), Sink.write
+
+    def fn(x):
+        kept[:] = number = next(numbers)
+        if number > 1:
+            later.release()
+        return kept
+
+    def slow(self, *arguments):
+        if next(written) < 12:
+            assert later.acquire(timeout=20), "the next batch was not begun"
+        return write(self, *arguments)
+
+    monkeypatch.setattr(Sink, "write", slow)
+    fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=4, transforms=CLIP, framework=framework)
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f["features"][:].tolist() == [[float(i)] * 3 for i in range(1, 13) for _ in range(4)]
 
 
 @pytest.mark.parametrize(("fn", "word"), [

@@ -18,7 +18,10 @@ Fetch = Callable[[], dict[str, Any]]
 
 
 class Cpu:
-    """Calls the function here and now; the clock on the wall is exact then."""
+    """Calls the function here and now; the clock on the wall is exact then.
+
+    Results are copied before it is called again: it may keep its memory and fill it anew for each batch, while the writer is still at the last.
+    """
 
     is_timed_by_events = False
 
@@ -28,7 +31,7 @@ class Cpu:
     def run(self, fn: Callable[..., Any], data: Any, keys: list[str], cost: Cost) -> Fetch:
         since = time.perf_counter()
         results = named(call(fn, data, keys), self.names)
-        arrays = {name: on_host(name, value) for name, value in results.items()}
+        arrays = {name: np.array(on_host(name, value), order="C") for name, value in results.items()}
         self.meter.add(COMPUTE, since, time.perf_counter(), cost)
         return lambda: arrays
 
