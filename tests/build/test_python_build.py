@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 from recordings import RATE, folder, put
+from xxhash_of_rows import checksum
 
 import fullbore as fb
 from fullbore._build_sink import Sink
@@ -62,6 +63,24 @@ def test_torch_tensors_and_several_fields_and_rows_per_sample(wavs: Path, tmp_pa
         assert f["features"].shape == (45 * 7, 1000) and f["means"].shape == (45 * 7,) and f["means"].dtype == np.float16
         assert list(f["segment"][:8]) == [0, 1, 2, 3, 4, 5, 6, 0] and f["keys"][6] == f["keys"][0] != f["keys"][7]
         assert np.array_equal(f["features"][9], samples(wavs / f["keys"].asstr()[9])[1000:2000])
+
+
+def test_numbers_of_the_other_byte_order_keep_their_values(wavs: Path, tmp_path: Path) -> None:
+    orders = itertools.cycle((">", "<"))  # also from one batch to the next
+
+    def fn(x):
+        order = next(orders)
+        return {"a": x[:, :5].astype(f"{order}f4"), "b": np.arange(len(x)).astype(f"{order}i2"), "c": x[:, :2].astype(f"{order}f2")}
+
+    report = fb.build(wavs, tmp_path / "a.h5", fn=fn, batch=20, transforms=CLIP, framework="numpy",
+                      batch_map=lambda batch: (batch[0], batch[1].astype(">i8")))
+    with h5py.File(tmp_path / "a.h5") as f:
+        keys = f["keys"].asstr()[:]
+        whole = np.stack([samples(wavs / key) for key in keys])
+        assert np.array_equal(f["a"][:], whole[:, :5]) and np.array_equal(f["c"][:], whole[:, :2].astype("f2"))
+        assert f["b"][:].tolist() == [*range(20), *range(20), *range(5)]
+        assert [("cat", "dog", "owl")[x] for x in f["labels"]] == [key.split("/")[0] for key in keys]
+        assert f.attrs["checksum"] == report.checksum == checksum(f["a"][:])
 
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])

@@ -23,7 +23,7 @@ class Sink:
         self.hashes: dict[str, list[np.ndarray[Any, Any]]] = {}  # of the rows of each field
 
     def _check(self, name: str, array: Any, count: int, keys: list[str]) -> np.ndarray[Any, Any]:
-        rows = np.asarray(array)
+        rows = _native(array)
         if rows.ndim < 1 or len(rows) != count:
             raise UsageError(f"fn returned {name!r} of shape {rows.shape} for {count} samples", stage="build", path=keys[0],
                              remedy="the first dimension is that of the batch")
@@ -82,7 +82,7 @@ class Sink:
             self.hashes.setdefault(name, []).append(row_hashes(flat))
         for name, values in labels.items():
             if name not in arrays:
-                self._append(name, np.repeat(np.asarray(values)[chosen], self.per_sample, axis=0))
+                self._append(name, np.repeat(_native(values)[chosen], self.per_sample, axis=0))
         self.keys += names
         return len(names)
 
@@ -115,6 +115,12 @@ class Sink:
         for name, column in columns.items():
             if name not in self.file.columns:
                 self.file.append(self.file.add(name, column.dtype, (), len(column)), column)
+
+
+def _native(values: Any) -> np.ndarray[Any, Any]:
+    """In the byte order of this machine, which is what the file says its numbers have."""
+    array = np.asarray(values)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def row_hashes(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
