@@ -314,6 +314,8 @@ FB_API const char *fb_selected_key(const fb_loader *l, uint64_t i);
 FB_API int fb_selected_label(const fb_loader *l, uint64_t i, const char *name, void *out, size_t bytes, struct fb_error *e);
 /* The label fields of a batch: name, dtype, ndim and shape without the batch dimension, no data. NULL: no such field. */
 FB_API const struct fb_column *fb_label_field(const fb_loader *l, int i);
+/* The one of them whose values are numbers of classes (fb_class_name); -1: none. */
+FB_API int fb_class_field(const fb_loader *l);
 
 /* With takes_order: the next samples (indices among the selected ones) of the epoch that fb_start_epoch started; is_last ends it. Batches
  * are read ahead as far as there are samples. Same thread rules as fb_next_batch, which fails with FB_E_STATE when it runs out of them.

@@ -227,6 +227,15 @@ const struct fb_column *fb_label_field(const fb_loader *l, int i)
     return i >= 0 && i < f->labels.count ? &f->labels.field[i].shown : NULL;
 }
 
+int fb_class_field(const fb_loader *l)
+{
+    const struct feed *f = feed_of(l);
+    for (int i = 0; i < f->labels.count; i++)
+        if (f->labels.field[i].is_class)
+            return i;
+    return -1;
+}
+
 int fb_push_order(fb_loader *l, const uint64_t *samples, uint64_t count, int is_last, struct fb_error *e)
 {
     struct fb_error unused = {0};

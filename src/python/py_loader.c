@@ -315,6 +315,17 @@ static PyObject *loader_label_fields(struct loader_object *self, PyObject *unuse
     return list;
 }
 
+static PyObject *loader_class_field(struct loader_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    int field = fb_class_field(self->loader);
+    PyObject *name = field < 0 ? Py_NewRef(Py_None) : PyUnicode_FromString(fb_label_field(self->loader, field)->name);
+    leave(self);
+    return name;
+}
+
 /* label_column(name, bytes per value, out): the label of every selected sample. */
 static PyObject *loader_label_column(struct loader_object *self, PyObject *args)
 {
@@ -380,6 +391,7 @@ static PyMethodDef loader_methods[] = {
     {"classes", (PyCFunction)loader_classes, METH_NOARGS, "the names of the classes, by label"},
     {"keys", (PyCFunction)loader_keys, METH_NOARGS, "the path of each selected sample"},
     {"label_fields", (PyCFunction)loader_label_fields, METH_NOARGS, "[(name, dtype, numbers per sample or 0)]"},
+    {"class_field", (PyCFunction)loader_class_field, METH_NOARGS, "the name of the label that numbers the classes, or None"},
     {"label_column", (PyCFunction)loader_label_column, METH_VARARGS, "label_column(name, bytes per value, out)"},
     {"push_order", (PyCFunction)loader_push_order, METH_VARARGS, "push_order(indices, is_last): the next samples of the epoch"},
     {"close", (PyCFunction)loader_close, METH_NOARGS, "stops and frees everything but batches that are still held"},

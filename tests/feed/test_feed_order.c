@@ -146,6 +146,7 @@ static void chosen_classes_are_renumbered(void **state)
     o.classes = "class3\nclass1";
     fb_loader *l = open_or_fail(&o);
     assert_int_equal(fb_class_count(l), 2);
+    assert_string_equal(fb_label_field(l, fb_class_field(l))->name, "label");
     assert_string_equal(fb_class_name(l, 0), "class1");
     assert_string_equal(fb_class_name(l, 1), "class3");
     struct fb_error e = {0};

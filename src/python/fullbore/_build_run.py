@@ -130,4 +130,4 @@ def _kept(batch: Batch, expected: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _labels(batch: Batch) -> dict[str, Any]:
     fields = zip(batch.names[1:], batch[1:], strict=True)
-    return {"labels" if name == "label" else name: on_host(name, value).copy() for name, value in fields}
+    return {name: on_host(name, value).copy() for name, value in fields}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._build_names import check_fields, label_names
 from ._fullbore import checksum_rows
 from ._hdf5_file import Hdf5File
 from .errors import Error, UsageError
@@ -15,8 +16,10 @@ from .errors import Error, UsageError
 class Sink:
     """From results to rows of the file: checks shapes, numbers and names."""
 
-    def __init__(self, file: Hdf5File, samples: int, flatten: bool, on_nan: str, left_out: list[tuple[str, str]]) -> None:
+    def __init__(self, file: Hdf5File, samples: int, flatten: bool, on_nan: str, left_out: list[tuple[str, str]],
+                 main_label: str | None = None) -> None:
         self.file, self.samples, self.flatten, self.on_nan, self.left_out = file, samples, flatten, on_nan, left_out
+        self.main_label = main_label  # whose dataset is `labels`
         self.keys: list[str] = []
         self.shapes: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self.per_sample = 0  # until the first batch
@@ -46,6 +49,7 @@ class Sink:
         """Every batch has the fields of the first one, also when not a sample of that one was kept: else columns would not align."""
         if not names:
             raise UsageError("fn returned no array", stage="build", path=keys[0])
+        check_fields(names)
         if self.shapes and names.keys() != self.shapes.keys():
             raise UsageError(f"fn returned the fields {sorted(names)}; before they were {sorted(self.shapes)}", stage="build", path=keys[0],
                              remedy="all batches must give the same fields")
@@ -80,9 +84,8 @@ class Sink:
             flat = np.ascontiguousarray(flat.reshape(len(names) * self.per_sample, *flat.shape[2:]) if self.flatten else flat)
             self._append(name, flat)
             self.hashes.setdefault(name, []).append(row_hashes(flat))
-        for name, values in labels.items():
-            if name not in arrays:
-                self._append(name, np.repeat(_native(values)[chosen], self.per_sample, axis=0))
+        for name, dataset in label_names(labels, self.main_label, arrays).items():
+            self._append(dataset, np.repeat(_native(labels[name])[chosen], self.per_sample, axis=0))
         self.keys += names
         return len(names)
 
@@ -113,8 +116,7 @@ class Sink:
         columns |= {} if split is None else {"split": split}
         columns |= {"classes": _texts(classes)} if classes else {}
         for name, column in columns.items():
-            if name not in self.file.columns:
-                self.file.append(self.file.add(name, column.dtype, (), len(column)), column)
+            self.file.append(self.file.add(name, column.dtype, (), len(column)), column)
 
 
 def _native(values: Any) -> np.ndarray[Any, Any]:

@@ -81,7 +81,8 @@ class _Source:
     """What is to be read: for each split the numbers of its samples, or all of them."""
 
     samples: int
-    classes: list[str]
+    main_label: str | None  # whose dataset is `labels`
+    classes: list[str]  # that its numbers mean
     fingerprint: str
     sides: dict[str, np.ndarray[Any, Any]]
 
@@ -122,7 +123,7 @@ class _Job:
         about = self._look(source)
         file = Hdf5File(output, overwrite)
         try:
-            sink = Sink(file, about.samples, self.flatten, self.on_nan, report.left_out)
+            sink = Sink(file, about.samples, self.flatten, self.on_nan, report.left_out, about.main_label)
             self._run_all(source, about, runner, sink, report, progress)
             finishing = time.perf_counter()
             self._finish(about, sink, report)
@@ -138,7 +139,7 @@ class _Job:
         with Loader(source, **self.options) as whole:
             count = whole.sample_count
             sides = {"all": np.arange(count)} if self.splits is None else self._sides(source, whole)
-            return _Source(count, whole.classes, whole.fingerprint, sides)
+            return _Source(count, *_main_label(whole), whole.fingerprint, sides)
 
     def _sides(self, source: Any, whole: Loader) -> dict[str, np.ndarray[Any, Any]]:
         """Which samples are in which split: those below each threshold are the loader's own train side."""
@@ -246,6 +247,15 @@ class _Job:
             found[f"rows_{name}"] = (at, at + rows)
             at += rows
         return found
+
+
+def _main_label(whole: Loader) -> tuple[str | None, list[str]]:
+    """The class, or the only label, or the one that is called so; and the names behind its numbers."""
+    class_field, labels = whole._core.class_field(), [name for name, _, _ in whole._core.label_fields()]
+    if class_field is not None:
+        return class_field, whole.classes
+    main = labels[0] if len(labels) == 1 else "label"
+    return main, whole.label_classes.get(main, [])
 
 
 def _sum(parts: Iterable[Part]) -> Part:
