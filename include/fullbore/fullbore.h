@@ -307,8 +307,8 @@ FB_API uint64_t fb_fingerprint(const fb_loader *l);
 FB_API int fb_class_count(const fb_loader *l);
 FB_API const char *fb_class_name(const fb_loader *l, int label);     /* NULL: no such class */
 
-/* The selected sample i (0 .. fb_sample_count - 1): its path relative to the source; NULL: no such sample, or the catalog is damaged. Lives
- * as long as the loader. */
+/* The selected sample i (0 .. fb_sample_count - 1): its path relative to the source; NULL: no such sample, a row of an array (it has no
+ * path of its own), or the catalog is damaged. Lives as long as the loader. */
 FB_API const char *fb_selected_key(const fb_loader *l, uint64_t i);
 /* Its label, as a batch would have it: `bytes` of field `name` into `out`; the field's size must match. FB_E_NOT_FOUND, FB_E_USAGE. */
 FB_API int fb_selected_label(const fb_loader *l, uint64_t i, const char *name, void *out, size_t bytes, struct fb_error *e);

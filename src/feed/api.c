@@ -206,7 +206,10 @@ static bool is_selected(const struct feed *f, uint64_t i, uint64_t *sample)
 const char *fb_selected_key(const fb_loader *l, uint64_t i)
 {
     uint64_t sample;
-    return is_selected(feed_of(l), i, &sample) ? catalog_key(feed_of(l)->dataset.catalog, sample, NULL) : NULL;
+    const struct feed *f = feed_of(l);
+    if (f->arrays && f->arrays->unit == ARRAYS_ROWS) /* the catalog has the files */
+        return NULL;
+    return is_selected(f, i, &sample) ? catalog_key(f->dataset.catalog, sample, NULL) : NULL;
 }
 
 int fb_selected_label(const fb_loader *l, uint64_t i, const char *name, void *out, size_t bytes, struct fb_error *e)

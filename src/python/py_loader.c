@@ -274,6 +274,12 @@ static PyObject *loader_classes(struct loader_object *self, PyObject *unused)
     return list;
 }
 
+static PyObject *raise_pathless(void)
+{
+    return raise_code(FB_E_DATA, "samples have no paths of their own: rows of arrays have none, else the catalog is damaged",
+                      "rows go by their numbers; a batch names them in sample_keys");
+}
+
 /* The path of each selected sample, relative to the source. */
 static PyObject *loader_keys(struct loader_object *self, PyObject *unused)
 {
@@ -284,7 +290,7 @@ static PyObject *loader_keys(struct loader_object *self, PyObject *unused)
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (uint64_t i = 0; list && i < count; i++) {
         const char *key = fb_selected_key(self->loader, i);
-        PyObject *text = key ? PyUnicode_DecodeFSDefault(key) : raise_code(FB_E_DATA, "the catalog is damaged", "remove it");
+        PyObject *text = key ? PyUnicode_DecodeFSDefault(key) : raise_pathless();
         if (!text || PyList_SetItem(list, (Py_ssize_t)i, text) < 0)
             Py_CLEAR(list);
     }

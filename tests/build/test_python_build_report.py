@@ -147,15 +147,21 @@ def test_splits_are_those_of_the_command(wavs: Path, tmp_path: Path) -> None:
     assert [key for key, _ in r.left_out] == ["dog/0001.wav"] and sum(part.left_out for part in r.splits.values()) == 1
 
 
-def test_rows_of_a_file_are_a_source_too_but_have_no_names_to_split_by(wavs: Path, tmp_path: Path) -> None:
+def test_rows_of_a_file_are_a_source_too_but_have_no_paths_to_split_by(wavs: Path, tmp_path: Path) -> None:
     fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, transforms=CLIP, framework="numpy")
     how = {"fn": lambda x: x * 2, "batch": 16, "framework": "numpy"}
     r = fb.build(tmp_path / "a.h5", tmp_path / "b.h5", **how)
     with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
         assert np.array_equal(b["features"][:], 2 * a["features"][:]) and np.array_equal(a["labels"][:], b["labels"][:])
     assert r.samples == 60 and "verdict" in str(r)
-    with pytest.raises(fb.errors.UsageError, match="splits= goes by the names of files"):
-        fb.build(tmp_path / "a.h5", tmp_path / "c.h5", splits=(1, 1), **how)
+    with h5py.File(tmp_path / "one.h5", "w") as f:
+        f["features"] = np.zeros((1, 4), np.float32)  # as many rows as files
+    for source in ("a.h5", "one.h5"):
+        with pytest.raises(fb.errors.UsageError, match="splits= goes by the paths of samples, and these have none"):
+            fb.build(tmp_path / source, tmp_path / "c.h5", splits=(1, 1), **how)
+        with fb.Loader(tmp_path / source) as loader, pytest.raises(fb.Error, match="rows of arrays have none") as caught:
+            _ = loader.dataset.keys
+        assert "remove" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir() if "c.h5" in path.name] == []
 
 

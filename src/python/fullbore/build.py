@@ -146,9 +146,9 @@ class _Job:
         ends = np.cumsum(self.splits or ())
         try:
             number = {key: i for i, key in enumerate(whole._core.keys())}
-        except Error:
-            raise UsageError("build: splits= goes by the names of files, and rows of an array have none",
-                             remedy='split=("train", 0.8) and ("val", 0.8) build each side on its own') from None
+        except Error as error:
+            raise UsageError("build: splits= goes by the paths of samples, and these have none, as they are rows of arrays",
+                             remedy='split=("train", 0.8) and ("val", 0.8) build each side on its own') from error
         before, sides = set[int](), {}
         for name, share in zip(_SPLITS, ends / ends[-1], strict=False):
             below = set(number.values()) if share >= 1 else set[int]()
