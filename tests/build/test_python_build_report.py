@@ -172,7 +172,8 @@ def test_a_split_of_nothing_is_an_empty_stretch(wavs: Path, tmp_path: Path) -> N
     assert r.splits["train"].batches == 0 and r.splits["val"].samples == 60
 
 
-@pytest.mark.parametrize("wrong", [{"splits": (1, 2, 3, 4)}, {"splits": (0, 0)}, {"splits": (-1, 2)}, {"splits": (1, 1), "fraction": 0.5}])
+@pytest.mark.parametrize("wrong", [{"splits": (1, 2, 3, 4)}, {"splits": (0, 0)}, {"splits": (-1, 2)}, {"splits": (1, 1), "fraction": 0.5},
+                                   {"splits": (1, 1), "class_seed": 3}])
 def test_wrong_splits_are_refused(wavs: Path, tmp_path: Path, wrong: dict) -> None:
     with pytest.raises(fb.errors.UsageError, match="splits="):
         fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, transforms=CLIP, **wrong)

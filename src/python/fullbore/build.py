@@ -109,6 +109,8 @@ class _Job:
         if chosen and (self.on_error == "skip" or self.splits is not None):
             what = "splits=" if self.splits is not None else 'on_error="skip"'
             raise UsageError(f"build: {what} goes with the whole source, not with {chosen[0]}=")
+        if self.splits is not None and "class_seed" in self.loader:
+            raise UsageError("build: splits= are drawn by split_seed=, not by class_seed=")
         if not callable(self.fn) or self.on_nan not in ("raise", "skip", "keep") or self.streams < 1:
             raise UsageError("build: fn= is a function, on_nan= is raise, skip or keep, streams= is at least 1")
         if self.splits is not None and not (1 <= len(self.splits) <= 3 and min(self.splits) >= 0 and sum(self.splits) > 0):
