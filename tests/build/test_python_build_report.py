@@ -15,7 +15,7 @@ import pytest
 from fullbore import _build_progress
 from fullbore._build_meter import COMPUTE, IN, OUT, WAIT, WRITE, Cost, Meter, Part, Times
 from fullbore._build_report import BuildReport, Loading, best_remedy
-from recordings import folder
+from recordings import folder, put
 from xxhash_of_rows import checksum
 
 CLIP = [fb.CropOrPad(4000)]
@@ -195,6 +195,19 @@ def test_the_file_says_how_it_was_made(wavs: Path, tmp_path: Path) -> None:
 
 def len_and_half(x):
     return x[:, ::100] * 2, (x[:, ::2] / 2).astype(np.float16)
+
+
+def test_all_that_are_left_out_are_counted_also_when_not_all_are_listed(tmp_path: Path) -> None:
+    good = put(tmp_path / "wavs/0.wav", 0, 400).read_bytes()
+    for i in range(1, 4400):
+        (tmp_path / f"wavs/{i}.wav").write_bytes(good if i % 4 else b"RIFFxxxxWAVE")
+    seen: list[int] = []
+    r = fb.build(tmp_path / "wavs", tmp_path / "a.h5", fn=lambda x: x[:, :1], batch=100, on_error="skip", transforms=CLIP, framework="numpy",
+                 progress=lambda r: seen.append(r.all.left_out))
+    assert r.samples == 3301 and len(r.left_out) == 1000 and r.all.left_out == r.as_dict()["left_out_samples"] == 1099
+    assert str(r).endswith("left out: 99 more") and seen == sorted(seen) and 0 < seen[-1] <= 1099
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert f.attrs["samples_left_out"] == 1099
 
 
 def test_the_checksum_does_not_depend_on_batches(wavs: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def line(r: BuildReport, total: int, seconds: float) -> str:
     >>> line(BuildReport("a.h5", rows=30, samples=30), 40, 1.5)
     'building [==================      ] 30 of 40 samples, 20 samples/s, 30 rows, 0 s left, most time: wait for data'
     """
-    done = r.samples + len(r.left_out)
+    done = r.samples + r.all.left_out
     full = WIDTH * done // total if total else WIDTH
     return (f"building [{'=' * full:<{WIDTH}}] {done} of {total} samples, {done / max(seconds, 1e-9):.0f} samples/s, {r.rows} rows, "
             f"{rest(done, total, seconds)} left, most time: {r.verdict}")

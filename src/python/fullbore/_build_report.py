@@ -59,7 +59,7 @@ class BuildReport:
     output: str
     rows: int = 0
     samples: int = 0
-    left_out: list[tuple[str, str]] = field(default_factory=list)  #: (key, cause)
+    left_out: list[tuple[str, str]] = field(default_factory=list)  #: (key, cause); of each split the first thousand that could not be read
     bytes: int = 0
     checksum: str = ""
     seconds: float = 0.0  #: of all
@@ -172,7 +172,8 @@ def as_text(r: BuildReport) -> str:
              f"{_ratio(r.samples, r.wall_s):.0f} samples/s, {_ratio(r.rows, r.wall_s):.0f} rows/s", _part("all", r.all)]
     lines += [_part(name, part) for name, part in r.splits.items()]
     lines += [*_stages(r), *_waits(r), *_ends(r)]
-    return "\n".join(lines + [f"left out: {key}: {cause}" for key, cause in r.left_out])
+    more = r.all.left_out - len(r.left_out)
+    return "\n".join([*lines, *(f"left out: {key}: {cause}" for key, cause in r.left_out), *([f"left out: {more} more"] if more > 0 else [])])
 
 
 def _part(name: str, p: Part) -> str:
@@ -258,7 +259,7 @@ def as_dict(r: BuildReport) -> dict[str, Any]:
     """Plain values; names as in the JSON of ``fullbore build`` where they mean the same."""
     text, gain = best_remedy(r)
     return {
-        "output": r.output, "samples": r.samples, "rows": r.rows, "left_out_samples": len(r.left_out), "file_bytes": r.bytes,
+        "output": r.output, "samples": r.samples, "rows": r.rows, "left_out_samples": r.all.left_out, "file_bytes": r.bytes,
         "checksum": r.checksum, "seconds": r.seconds, "wall_seconds": r.wall_s, "finish_seconds": r.finish_s, "device": r.device,
         "streams": r.streams, "threads": r.loading.threads, "bytes_read": r.loading.bytes_read,
         "samples_per_s": _ratio(r.samples, r.wall_s), "rows_per_s": _ratio(r.rows, r.wall_s),

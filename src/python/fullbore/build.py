@@ -172,6 +172,7 @@ class _Job:
 
         def told() -> None:
             report.samples, report.rows, report.seconds = len(sink.keys), sink.rows, time.perf_counter() - begin
+            report.all = _sum([*report.splits.values(), self.meter.part])
             if tell is not None:
                 tell(report)
 
@@ -227,7 +228,7 @@ class _Job:
         report.checksum = next(iter(sums.values()))
         attributes: dict[str, Attribute] = {
             "made_by": f"fullbore {version()}", "checksum": report.checksum, "source_fingerprint": about.fingerprint,
-            "samples": report.samples, "samples_left_out": len(report.left_out), **self._parameters(), **self._stretches(report)}
+            "samples": report.samples, "samples_left_out": report.all.left_out, **self._parameters(), **self._stretches(report)}
         report.bytes = sink.file.finish(attributes, {name: {"checksum": value} for name, value in sums.items()})
 
     def _parameters(self) -> dict[str, Attribute]:
