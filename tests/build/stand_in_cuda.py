@@ -1,7 +1,7 @@
 """A stand-in for torch with CUDA: streams whose work happens only when it is waited for, on a clock of their own.
 
 Work is queued as on an accelerator: a copy's target is full of noise until an event behind the copy was waited for, so whoever fetches
-too early sees it. Each stream's clock goes on by the cost of its work, in milliseconds; streams do not hinder each other.
+too early sees it. The same goes for work of the caller's own stream, on which nobody else waits unless told to. Each stream's clock goes on by the cost of its work, in milliseconds; streams do not hinder each other.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 COST = {"copy in": 2.0, "compute": 5.0, "copy out": 1.0}
 NOISE = 77
+OWN = -1  # the number of the caller's stream
 
 
 class Stream:
@@ -23,13 +24,25 @@ class Stream:
 
     def __init__(self, device: Any = None) -> None:
         self.now, self.work = 0.0, deque[Callable[[], None]]()
+        self.number = len(Stream.all)
         Stream.all.append(self)
 
     def queue(self, kind: str, do: Callable[[], None]) -> None:
         def step() -> None:
             do()
             self.now += COST[kind]
-            log.append((Stream.all.index(self), kind))
+            log.append((self.number, kind))
+
+        self.work.append(step)
+
+    def wait_stream(self, other: Stream) -> None:
+        """What is queued here from now on begins when what the other has to do by now is done."""
+        mark = Event()
+        mark.record(other)
+
+        def step() -> None:
+            mark.synchronize()
+            self.now = max(self.now, mark.at or 0.0)
 
         self.work.append(step)
 
@@ -109,9 +122,11 @@ def stream(which: Stream) -> Iterator[None]:
 
 def torch() -> types.ModuleType:
     """The module, new."""
-    Stream.all, log[:], current[:] = [], [], []
+    own = Stream()  # the caller's
+    own.number = OWN
+    Stream.all, log[:], current[:] = [], [], [own]
     module = types.ModuleType("torch")
-    module.cuda = types.SimpleNamespace(Stream=Stream, Event=Event, stream=stream)
+    module.cuda = types.SimpleNamespace(Stream=Stream, Event=Event, stream=stream, current_stream=lambda device=None: current[-1])
     module.device = str
     module.as_tensor = lambda value: value if isinstance(value, Tensor) else Tensor(np.asarray(value))
     module.empty = lambda shape, dtype, pin_memory: Tensor(np.full(shape, NOISE, dtype), "pinned" if pin_memory else "host")

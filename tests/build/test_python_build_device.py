@@ -38,6 +38,20 @@ def test_copies_and_the_function_are_queued_and_nothing_is_waited_for_before_the
     assert fetches[1]()["features"].tolist() == [[101.0] * 4] * 3
 
 
+def test_every_batch_waits_for_what_the_callers_own_stream_has_to_do() -> None:
+    """Weights that are still on their way to the device when the build begins, or when one of its batches does."""
+    cuda, own = Cuda(Meter(), ("features",), "cuda:0", 2), stand_in_cuda.current[-1]
+    weights = np.full(4, stand_in_cuda.NOISE, np.float32)
+
+    def run(number: int):
+        own.queue("copy in", lambda: weights.__setitem__(..., number))
+        return cuda.run(lambda x: x.map(lambda a: a + weights), np.zeros((3, 4), np.float32), [f"{number}"], Cost(f"{number}", number))
+
+    for number in range(4):
+        assert run(number)()["features"].tolist() == [[float(number)] * 4] * 3
+        assert stand_in_cuda.log[-4:] == [(stand_in_cuda.OWN, "copy in"), *((number % 2, kind) for kind in ("copy in", "compute", "copy out"))]
+
+
 def test_batches_take_the_streams_in_turn() -> None:
     cuda = Cuda(Meter(), ("features",), "cuda:0", 3)
     _, fetches = begin(cuda, 7)

@@ -40,7 +40,8 @@ class Cuda:
     """Batches on alternating streams: copies in, the function and copies out are queued, and waited for by the writer.
 
     Events tell when each of them began and ended, in milliseconds since the first event, which is waited for so that its time on the wall is
-    known. Memory of a batch belongs to its stream, so what frees it may do so before it is used: the next user is behind it on that stream.
+    known. Each batch is behind what the caller's own stream had to do when it was begun: the function's weights may still be on their way there.
+    Memory of a batch belongs to its stream, so what frees it may do so before it is used: the next user is behind it on that stream.
     """
 
     is_timed_by_events = True
@@ -60,6 +61,7 @@ class Cuda:
         torch = self.torch
         stream = self.streams[self.turn % len(self.streams)]
         self.turn += 1
+        stream.wait_stream(torch.cuda.current_stream(self.device))
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(4)]
         with torch.cuda.stream(stream):
             pinned = torch.as_tensor(data).pin_memory()
