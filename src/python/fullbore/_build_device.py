@@ -20,7 +20,7 @@ Fetch = Callable[[], dict[str, Any]]
 class Cpu:
     """Calls the function here and now; the clock on the wall is exact then.
 
-    Results are copied before it is called again: it may keep its memory and fill it anew for each batch, while the writer is still at the last.
+    Results are copied before it is called again: it may fill the same memory anew for each batch, while the writer is still at the last.
     """
 
     is_timed_by_events = False
@@ -40,7 +40,7 @@ class Cuda:
     """Batches on alternating streams: copies in, the function and copies out are queued, and waited for by the writer.
 
     Events tell when each of them began and ended, in milliseconds since the first event, which is waited for so that its time on the wall is
-    known. Each batch is behind what the caller's own stream had to do when it was begun: the function's weights may still be on their way there.
+    known. Each batch is behind what the caller's own stream had to do when it was begun: the function's weights may still be on their way.
     Memory of a batch belongs to its stream, so what frees it may do so before it is used: the next user is behind it on that stream.
     """
 

@@ -19,8 +19,8 @@ def check_fields(fields: Iterable[str]) -> None:
 
 
 def label_names(columns: Collection[str], main: str | None, fields: Collection[str]) -> dict[str, str]:
-    """The dataset of each label: ``labels`` for the ``main`` one, their own names for others; ``label_`` before one that is taken. Who can keep
-    its name is asked first, so that nobody gets another one's.
+    """The dataset of each label: ``labels`` for the ``main`` one, their own names for others; ``label_`` before one that is taken. Who can
+    keep its name is asked first, so that nobody gets another one's.
 
     >>> label_names(["kind", "age", "split"], "kind", ["features"])
     {'kind': 'labels', 'age': 'age', 'split': 'label_split'}

@@ -172,8 +172,9 @@ def as_text(r: BuildReport) -> str:
              f"{_ratio(r.samples, r.wall_s):.0f} samples/s, {_ratio(r.rows, r.wall_s):.0f} rows/s", _part("all", r.all)]
     lines += [_part(name, part) for name, part in r.splits.items()]
     lines += [*_stages(r), *_waits(r), *_ends(r)]
+    lines += [f"left out: {key}: {cause}" for key, cause in r.left_out]
     more = r.all.left_out - len(r.left_out)
-    return "\n".join([*lines, *(f"left out: {key}: {cause}" for key, cause in r.left_out), *([f"left out: {more} more"] if more > 0 else [])])
+    return "\n".join(lines + ([f"left out: {more} more"] if more > 0 else []))
 
 
 def _part(name: str, p: Part) -> str:
