@@ -29,7 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(("name", "least"), [
     ("fullbore", 3), ("fullbore.loader", 8), ("fullbore.transforms", 9), ("fullbore.ops", 4), ("fullbore.errors", 1), ("fullbore._talk", 4),
     ("fullbore._explain", 5), ("fullbore._monitor", 4), ("fullbore._replay", 3), ("fullbore._buckets", 5), ("fullbore._device", 1),
-    ("fullbore.build", 3), ("fullbore._build_meter", 1), ("fullbore._build_progress", 2),
+    ("fullbore.build", 3), ("fullbore._build_meter", 1), ("fullbore._build_names", 2), ("fullbore._build_progress", 2),
 ])
 def test_the_docstrings_examples_run(here: Path, name: str, least: int) -> None:
     extra = {key: getattr(fullbore, key) for key in fullbore.__all__}
