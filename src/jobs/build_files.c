@@ -92,12 +92,18 @@ static int lock(int fd, struct fb_error *e)
     return FB_E_STATE;
 }
 
-/* It may have been finished and renamed, or removed, between opening and locking. */
+/* It may have been finished and renamed, or removed, between opening and locking. One that has another name as well is a finished build that
+ * ended in a crash between getting the one and losing the other: it keeps the other. */
 static bool is_still_there(const struct build_files *f, int fd, const char *name)
 {
     struct stat mine, there;
-    return fstat(fd, &mine) == 0 && fstatat(f->dir_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_dev == there.st_dev &&
-           mine.st_ino == there.st_ino;
+    if (fstat(fd, &mine) < 0 || fstatat(f->dir_fd, name, &there, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    if (mine.st_dev != there.st_dev || mine.st_ino != there.st_ino)
+        return false;
+    if (mine.st_nlink > 1)
+        unlinkat(f->dir_fd, name, 0);
+    return mine.st_nlink == 1;
 }
 
 /* Opens and locks it; *fd is set only when it is ours. */

@@ -359,6 +359,23 @@ def test_an_output_that_is_there_stays_unless_forced(wavs: Path, tmp_path: Path)
         assert len(f["features"]) == 60
 
 
+@pytest.mark.parametrize("more", [(), ("--resume",)], ids=str)
+def test_a_finished_file_that_has_the_partial_name_as_well_stays_whole(wavs: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
+    """As a crash leaves it between the two steps of publishing where RENAME_NOREPLACE is not to be had."""
+    output, partial = tmp_path / "a.h5", tmp_path / ".a.h5.partial"
+    output.write_bytes(b"a finished build")
+    os.link(output, partial)
+    assert "already" in run(wavs, "-o", output, "--length", "0.2s", *more, code=1)
+    (wavs / "owl/9999.wav").write_bytes(b"")
+    run(wavs, "-o", output, "--length", "0.2s", "--force", *more, code=3)
+    assert output.read_bytes() == b"a finished build"
+    (wavs / "owl/9999.wav").unlink()
+    run(wavs, "-o", output, "--length", "0.2s", "--force", *more)
+    with h5py.File(output) as f:
+        assert len(f["features"]) == 60
+    assert left_behind(output) == [] and output.stat().st_nlink == 1
+
+
 @pytest.mark.parametrize("part", ["partial", "journal"])
 def test_two_builds_of_one_file_do_not_meet(wavs: Path, tmp_path: Path, part: str) -> None:
     """Whoever writes holds a lock on the partial file, and this command on its journal as well; neither is touched by who comes second."""
