@@ -126,6 +126,20 @@ static int open_part(const struct build_files *f, const char *suffix, int *fd, s
     return error_set(e, FB_E_STATE, "build", "'%s' is made and removed by somebody else all the time", name);
 }
 
+/* Python's build removes the journal of rows that it puts away. It does so with the lock on the partial file, which may have been while we
+ * waited for that one; from now on nobody can. */
+static int open_parts(struct build_files *f, struct fb_error *e)
+{
+    char name[NAME_BYTES];
+    FB_TRY(open_part(f, "journal", &f->journal_fd, e));
+    FB_TRY(open_part(f, "partial", &f->data_fd, e));
+    if (is_still_there(f, f->journal_fd, hidden(f, "journal", name)))
+        return 0;
+    close(f->journal_fd);
+    f->journal_fd = -1;
+    return open_part(f, "journal", &f->journal_fd, e);
+}
+
 static int start_journal(struct build_files *f, const struct build_plan *p, struct fb_error *e)
 {
     struct head h = {JOURNAL_MAGIC, p->question, 0};
@@ -144,8 +158,7 @@ int build_files_open(struct build_files *f, const struct build_plan *p, struct f
     if (f->dir_fd < 0)
         return error_set_errno(e, "build", errno, "open the folder of the output");
     FB_TRY(check_output(f, p, e));
-    FB_TRY(open_part(f, "journal", &f->journal_fd, e));
-    FB_TRY(open_part(f, "partial", &f->data_fd, e));
+    FB_TRY(open_parts(f, e));
     FB_TRY(check_output(f, p, e)); /* who had the lock may have finished it */
     f->is_ours = true;
     char name[NAME_BYTES];

@@ -391,6 +391,36 @@ def test_two_builds_of_one_file_do_not_meet(wavs: Path, tmp_path: Path, part: st
     assert left_behind(tmp_path / "a.h5") == []
 
 
+def is_locked(path: Path) -> bool:
+    """By somebody else."""
+    try:
+        with open(path, "rb") as f:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def test_a_journal_that_was_removed_while_we_waited_is_made_anew(wavs: Path, tmp_path: Path) -> None:
+    """As fullbore.build of the Python package does, with the lock on the partial file in hand."""
+    (wavs / "owl/9999.wav").write_bytes(b"")
+    journal, what = tmp_path / ".a.h5.journal", (wavs, "-o", tmp_path / "a.h5", "--length", "0.2s", "--chunk-rows", 7, "--threads", 1)
+    (tmp_path / ".a.h5.partial").write_bytes(b"")
+    with open(tmp_path / ".a.h5.partial", "rb") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        child = subprocess.Popen([COMMAND, "build", *map(str, what)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while not is_locked(journal) and child.poll() is None:
+            time.sleep(0.002)
+        journal.unlink()
+    said = child.communicate(timeout=60)[1]
+    assert child.returncode == 3 and "--resume" in said, said
+    assert journal.exists()
+    (wavs / "owl/9999.wav").unlink()
+    assert json.loads(run(*what, "--resume", "--json"))["resumed_rows"] > 0
+
+
 def test_a_build_holds_its_lock_until_the_file_has_its_name(tmp_path: Path) -> None:
     """Seen from outside, by the lock that fullbore.build of the Python package asks for."""
     wavs = folder(tmp_path / "wavs", 60)
