@@ -71,6 +71,7 @@ struct build_result {
     uint64_t files, rows, skipped, resumed_rows;
     uint64_t bytes, payload; /* of the file, and of its features */
     uint32_t rate, threads;
+    uint32_t writers;        /* threads beside these that did nothing but write; 0: those wrote as well */
     int ndim;
     uint64_t shape[3];
     uint64_t chunk_rows;

@@ -320,10 +320,12 @@ static void tell(struct build_crew *c, uint64_t started_ns)
     }
 }
 
-/* The disk may begin with what is there, so that little is left to wait for at the end. */
+/* The disk may begin with what is there, so that little is left to wait for at the end. That is all there where rows begin at
+ * sectors and go past the page cache; where only tasks do, a bad recording is enough to move those behind it out of step. */
 static void write_back(const struct build_crew *c, uint64_t *done, uint64_t end)
 {
-    if (end > *done && !build_direct_is_on(&c->files->direct))
+    bool is_written = build_direct_is_on(&c->files->direct) && c->p->row_bytes % BUILD_SECTOR == 0;
+    if (end > *done && !is_written)
         sync_file_range(c->files->data_fd, (off_t)*done, (off_t)(end - *done), SYNC_FILE_RANGE_WRITE);
     *done = end;
 }
@@ -403,13 +405,6 @@ static void free_worker(struct build_worker *w)
     build_deflate_free(&w->deflate);
 }
 
-/* Rows that begin anywhere in a sector cannot be written directly, nor those that are gathered from several tasks. */
-static int writers_of(const struct build_crew *c)
-{
-    bool fits = !c->p->q->deflate && !c->p->chunk_rows && c->p->row_bytes % BUILD_SECTOR == 0;
-    return fits && build_direct_is_on(&c->files->direct) ? WRITERS : 0;
-}
-
 static int run_workers(struct build_crew *c, struct build_worker *all, struct fb_error *e)
 {
     uint64_t started_ns = clock_now_ns();
@@ -447,7 +442,7 @@ int build_crew_run(const struct build_plan *p, struct build_files *f, struct bui
                    struct build_result *out, struct fb_error *e)
 {
     struct build_crew c = {.p = p, .files = f, .table = t, .meter = m};
-    c.writers = writers_of(&c);
+    c.writers = build_direct_is_on(&f->direct) ? WRITERS : 0;
     struct build_worker *all = calloc((size_t)(p->threads + c.writers), sizeof(*all));
     if (!all)
         return error_set(e, FB_E_NOMEM, "build", "no memory for workers");
@@ -460,6 +455,7 @@ int build_crew_run(const struct build_plan *p, struct build_files *f, struct bui
     /* bad ones behind the last row */
     for (uint64_t i = 0; i < c.bad.bads && !c.error.code; i++)
         build_table_add_bad(t, &((const struct build_bad *)c.bad.bad.data)[i], &c.error);
+    out->writers = (uint32_t)c.writers;
     out->memory_peak = atomic_load(&c.budget.peak) + t->rows * sizeof(struct build_row);
     for (int i = 0; i < p->threads + c.writers; i++)
         free_worker(&all[i]);

@@ -18,7 +18,7 @@
 
 #include "jobs/write_all.h"
 
-enum { EXT4_MAGIC = 0xef53, XFS_MAGIC = 0x58465342, LEAST_PAGES = 16 };
+enum { EXT4_MAGIC = 0xef53, XFS_MAGIC = 0x58465342 };
 
 static bool is_same_file(int a, int b)
 {
@@ -35,7 +35,7 @@ static bool is_on_disk(int fd)
 void build_direct_open(struct build_direct *d, int usual_fd, int dir_fd, const char *name)
 {
     *d = (struct build_direct){.usual_fd = usual_fd, .fd = -1};
-    if (!is_on_disk(usual_fd))
+    if (!name || !is_on_disk(usual_fd))
         return;
     d->fd = openat(dir_fd, name, O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW);
     if (d->fd >= 0 && !is_same_file(d->fd, usual_fd))
@@ -67,7 +67,7 @@ static size_t write_pages(struct build_direct *d, const uint8_t *bytes, size_t n
 int build_direct_write(struct build_direct *d, const uint8_t *bytes, size_t n, uint64_t offset, struct fb_error *e)
 {
     size_t before = (size_t)(-offset % BUILD_PAGE), pages = n > before ? (n - before) & ~(size_t)(BUILD_PAGE - 1) : 0, done = 0;
-    bool fits = pages >= LEAST_PAGES * BUILD_PAGE && (uintptr_t)(bytes + before) % BUILD_SECTOR == 0;
+    bool fits = pages >= BUILD_LEAST_DIRECT && (uintptr_t)(bytes + before) % BUILD_SECTOR == 0;
     if (!fits || !build_direct_is_on(d))
         return write_all_at(d->usual_fd, bytes, n, offset, e);
     FB_TRY(write_all_at(d->usual_fd, bytes, before, offset, e));

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-enum { BUILD_PAGE = 4096, BUILD_SECTOR = 512 };
+enum { BUILD_PAGE = 4096, BUILD_SECTOR = 512, BUILD_LEAST_DIRECT = 16 * BUILD_PAGE };
 
 struct build_direct {
     int usual_fd;         /* the caller's */
@@ -17,7 +17,7 @@ struct build_direct {
     _Atomic bool is_off;  /* refused once. Relaxed: who does not see it is refused, too */
 };
 
-/* For a file that is open as `usual_fd` and called `name` in `dir_fd`. Without success everything goes the usual way. */
+/* For a file that is open as `usual_fd` and called `name` in `dir_fd`. Without success, or a name, everything goes the usual way. */
 void build_direct_open(struct build_direct *d, int usual_fd, int dir_fd, const char *name);
 bool build_direct_is_on(const struct build_direct *d);
 /* All of it, or why not. Any thread; writes may not overlap. Waits for the disk. */

@@ -92,8 +92,8 @@ static int lock(int fd, struct fb_error *e)
     return FB_E_STATE;
 }
 
-/* It may have been finished and renamed, or removed, between opening and locking. One that has another name as well is a finished build that
- * ended in a crash between getting the one and losing the other: it keeps the other. */
+/* It may have been finished and renamed, or removed, between opening and locking. One that has another name as well is a finished build
+ * that ended in a crash between getting the one and losing the other: it keeps the other. */
 static bool is_still_there(const struct build_files *f, int fd, const char *name)
 {
     struct stat mine, there;
@@ -162,7 +162,7 @@ int build_files_open(struct build_files *f, const struct build_plan *p, struct f
     FB_TRY(check_output(f, p, e)); /* who had the lock may have finished it */
     f->is_ours = true;
     char name[NAME_BYTES];
-    build_direct_open(&f->direct, f->data_fd, f->dir_fd, hidden(f, "partial", name));
+    build_direct_open(&f->direct, f->data_fd, f->dir_fd, build_has_direct_pieces(p) ? hidden(f, "partial", name) : NULL);
     return p->q->resumes ? 0 : start_journal(f, p, e);
 }
 

@@ -68,6 +68,9 @@ void build_plan_close(struct build_plan *p);
 int build_split_of(const struct build_plan *p, uint64_t file);
 /* What the rows of a recording take, guessed by its size; how many of those from `first` on, before `end`, a task should have. */
 uint64_t build_files_of_task(const struct build_plan *p, uint64_t first, uint64_t end);
+/* Whether what tasks make can be written past the page cache: pieces that are large and begin at a sector of the file and of memory, either
+ * because every row does or because tasks make whole pages. Deflated chunks and those gathered from several tasks are no such. */
+bool build_has_direct_pieces(const struct build_plan *p);
 
 /* ---- build_labels.c ---- */
 

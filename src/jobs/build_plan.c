@@ -288,6 +288,13 @@ static uint64_t in_whole_pages(uint64_t rows, uint64_t row_bytes)
     return least <= rows ? rows - rows % least : rows;
 }
 
+bool build_has_direct_pieces(const struct build_plan *p)
+{
+    uint64_t piece = p->task_rows * p->row_bytes;
+    bool begins_at_sector = p->row_bytes % BUILD_SECTOR == 0 || (!p->is_segmented && piece % BUILD_PAGE == 0);
+    return !p->q->deflate && !p->chunk_rows && begins_at_sector && piece >= BUILD_LEAST_DIRECT;
+}
+
 static int choose_layout(struct build_plan *p, struct fb_error *e)
 {
     const struct build_request *q = p->q;

@@ -265,10 +265,10 @@ void build_report_json(const struct build_result *r, const struct build_request 
                 "],\"dtype\":\"%s\",\"rate\":%u,\"chunk_rows\":%llu,\"file_bytes\":%llu,\"payload_bytes\":%llu,\"checksum\":\"%016llx\"",
                 fb_dtype_name(q->dtype), r->rate, (unsigned long long)r->chunk_rows, (unsigned long long)r->bytes,
                 (unsigned long long)r->payload, (unsigned long long)r->checksum);
-    text_printf(
-        out, ",\"seconds\":%.6f,\"finish_seconds\":%.6f,\"threads\":%u,\"memory_peak_bytes\":%llu,\"files_per_s\":%.1f,\"rows_per_s\":%.1f",
-        r->seconds, r->finish_seconds, r->threads, (unsigned long long)r->memory_peak, rate(all.files, r->seconds),
-        rate(all.rows, r->seconds));
+    text_printf(out, ",\"seconds\":%.6f,\"finish_seconds\":%.6f,\"threads\":%u,\"writers\":%u", r->seconds, r->finish_seconds, r->threads,
+                r->writers);
+    text_printf(out, ",\"memory_peak_bytes\":%llu,\"files_per_s\":%.1f,\"rows_per_s\":%.1f", (unsigned long long)r->memory_peak,
+                rate(all.files, r->seconds), rate(all.rows, r->seconds));
     text_printf(out, ",\"all\":");
     json_figures(out, &all);
     text_printf(out, ",\"splits\":{");

@@ -649,6 +649,20 @@ def test_time_of_a_chunk_is_that_of_its_own_split(tmp_path: Path) -> None:
         assert abs(split["total_thread_seconds"] - sum(stages)) < 1e-5
 
 
+def on_a_disk(path: Path) -> bool:
+    """One that is written past the page cache."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", path], capture_output=True, text=True, check=True).stdout.strip()
+    return kind in ("ext2/ext3", "xfs")
+
+
+def test_threads_write_for_the_others_where_it_is_past_the_page_cache(tmp_path: Path) -> None:
+    wavs, writers = folder(tmp_path / "wavs", 300), {}
+    for how in ("--raw --length 8192", "--raw --length 6016 --dtype float16", "--raw --length 8001",
+                "--raw --length 8192 --compress gzip-1", "--raw --length 8192 --chunk-rows 16", "--raw --segment 1504 --dtype float16"):
+        writers[how] = json.loads(run(wavs, "-o", tmp_path / "a.h5", *how.split(), "--json", "--force"))["writers"]
+    assert list(writers.values()) == ([2, 2, 0, 0, 0, 0] if on_a_disk(tmp_path) else [0] * 6), writers
+
+
 MEASURE = """
 import os, resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)

@@ -8,15 +8,16 @@
 #include <string.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "jobs/build_direct.h"
+#include "jobs/build_own.h"
 
-enum { FILE_BYTES = 3 << 20, PIECES = 200 };
+enum { FILE_BYTES = 3 << 20, PIECES = 200, EXT4 = 0xef53, XFS = 0x58465342 };
 
 struct file {
     char folder[64];
@@ -91,6 +92,72 @@ static void every_way_to_cut_a_file_gives_that_file(void **state)
             }
 }
 
+static bool has_disk(const char *where)
+{
+    struct statfs fs;
+    return statfs(where, &fs) == 0 && (fs.f_type == EXT4 || fs.f_type == XFS);
+}
+
+/* Without this, nothing that is said here about direct writing would be about it. */
+static void disks_are_written_directly(void **state)
+{
+    (void)state;
+    struct file f;
+    if (!has_disk("/var/tmp")) {
+        print_message("/var/tmp is on neither ext4 nor XFS\n");
+        skip();
+    }
+    open_file(&f, "/var/tmp");
+    assert_true(build_direct_is_on(&f.direct));
+    write_in_pieces(&f, 1, BUILD_PAGE);
+    assert_true(build_direct_is_on(&f.direct)); /* and took it */
+    assert_whole(&f);
+    close_file(&f);
+}
+
+/* The plan's side of it: which rows come in pieces that can be written so. */
+static void pieces_are_direct_if_they_begin_at_sectors(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t row_bytes, task_rows, chunk_rows;
+        int deflate;
+        bool is_segmented, is_direct;
+    } each[] = {
+        {65536, 16, 0, 0, false, true},   {65536, 16, 0, 0, true, true},
+        {12032, 64, 0, 0, false, true},   /* no sectors, but tasks of 188 pages */
+        {12032, 64, 0, 0, true, false},   /* how many rows a recording gives is not known */
+        {12032, 63, 0, 0, false, false},  {12000, 87, 0, 0, false, false},
+        {65536, 16, 16, 0, false, false}, {65536, 16, 16, 4, false, false},
+        {512, 4, 0, 0, false, false},     /* smaller than what is worth it */
+    };
+    for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+        struct build_request q = {.deflate = each[i].deflate};
+        struct build_plan p = {.q = &q, .row_bytes = each[i].row_bytes, .task_rows = each[i].task_rows,
+                               .chunk_rows = each[i].chunk_rows, .is_segmented = each[i].is_segmented};
+        if (build_has_direct_pieces(&p) != each[i].is_direct)
+            fail_msg("case %zu", i);
+    }
+}
+
+/* The file's side of it: what is not worth it goes the usual way, all of it. */
+static void other_files_are_written_the_usual_way(void **state)
+{
+    (void)state;
+    char folder[] = "/var/tmp/fullbore-direct-XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/a.h5", folder);
+    for (int deflate = 0; deflate < 2; deflate++) {
+        struct build_request q = {.output = path, .deflate = deflate};
+        struct build_plan p = {.q = &q, .row_bytes = 65536, .task_rows = 16, .chunk_rows = deflate ? 16 : 0};
+        struct build_files f = {.dir_fd = -1, .data_fd = -1, .journal_fd = -1, .direct.fd = -1};
+        assert_int_equal(build_files_open(&f, &p, NULL), 0);
+        assert_int_equal(build_direct_is_on(&f.direct), has_disk("/var/tmp") && !deflate);
+        build_files_close(&f, false);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void another_file_of_that_name_is_not_written(void **state)
 {
     (void)state;
@@ -129,6 +196,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_to_cut_a_file_gives_that_file),
+        cmocka_unit_test(disks_are_written_directly),
+        cmocka_unit_test(pieces_are_direct_if_they_begin_at_sectors),
+        cmocka_unit_test(other_files_are_written_the_usual_way),
         cmocka_unit_test(another_file_of_that_name_is_not_written),
         cmocka_unit_test(a_full_disk_is_told),
     };
