@@ -443,6 +443,8 @@ int build_crew_run(const struct build_plan *p, struct build_files *f, struct bui
 {
     struct build_crew c = {.p = p, .files = f, .table = t, .meter = m};
     c.writers = build_direct_is_on(&f->direct) ? WRITERS : 0;
+    m->threads = p->threads;
+    m->writers = c.writers;
     struct build_worker *all = calloc((size_t)(p->threads + c.writers), sizeof(*all));
     if (!all)
         return error_set(e, FB_E_NOMEM, "build", "no memory for workers");

@@ -76,6 +76,8 @@ enum build_stage build_meter_bottleneck(struct build_meter *m, uint64_t now_ns)
         for (int i = 0; i < BUILD_STAGES; i++)
             sum[i] += m->split[s].seconds[i];
     pthread_mutex_unlock(&m->lock);
+    if (m->writers) /* they have nothing else to do, and their time is not the others' */
+        sum[BUILD_WRITE] *= (double)m->threads / m->writers;
     if (now_ns - m->past_ns >= RECENT_NS) {
         memcpy(m->past[0], m->past[1], sizeof(sum));
         memcpy(m->past[1], sum, sizeof(sum));

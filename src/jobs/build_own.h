@@ -122,6 +122,7 @@ uint64_t build_rows_of(const struct build_plan *p, uint64_t samples);
 
 struct build_meter {
     pthread_mutex_t lock;
+    int threads, writers;      /* constant once they have started; the latter do nothing but write, and may be 0 */
     int in[BUILD_STAGES];      /* threads in each stage */
     unsigned mask;
     uint64_t since_ns;
@@ -140,7 +141,7 @@ void build_meter_close(struct build_meter *m);
 uint64_t build_meter_move(struct build_meter *m, int from, int to, uint64_t ahead);
 /* Adds what one task, or one chunk, cost. */
 void build_meter_add(struct build_meter *m, int split, const struct build_figures *n);
-/* The stage that cost most in the last two to four seconds. One thread at a time. */
+/* The stage that cost most, for each of the threads that share it, in the last two to four seconds. One thread at a time. */
 enum build_stage build_meter_bottleneck(struct build_meter *m, uint64_t now_ns);
 void build_meter_slow(struct build_meter *m, const char *key, uint64_t ns);
 

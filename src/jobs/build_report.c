@@ -47,6 +47,12 @@ static double threads_of(const struct build_result *r)
     return r->threads ? r->threads : 1;
 }
 
+/* Threads that share a stage. */
+static double lanes_of(const struct build_result *r, int stage)
+{
+    return stage == BUILD_WRITE && r->writers ? r->writers : threads_of(r);
+}
+
 static double sum_of_stages(const struct build_figures *f)
 {
     double sum = 0;
@@ -79,16 +85,29 @@ static double rate(uint64_t n, double seconds)
 enum build_stage build_verdict(const struct build_result *r)
 {
     struct build_figures all = sum_of(r);
-    int most = 0;
-    for (int i = 1; i < BUILD_STAGES; i++)
-        most = all.seconds[i] > all.seconds[most] ? i : most;
-    return r->finish_seconds > all.seconds[most] / threads_of(r) ? BUILD_FINISH : (enum build_stage)most;
+    double most = 0;
+    int stage = 0;
+    for (int i = 0; i < BUILD_STAGES; i++)
+        if (all.seconds[i] / lanes_of(r, i) > most) {
+            most = all.seconds[i] / lanes_of(r, i);
+            stage = i;
+        }
+    return r->finish_seconds > most ? BUILD_FINISH : (enum build_stage)stage;
 }
 
-/* Threads do one thing at a time, so time saved in a stage is saved, divided by the threads that share it. The end is not shared. */
-static double gain_of(const struct build_result *r, double saved_seconds, double saved_at_end)
+/* Threads do one thing at a time, so time saved in a stage is saved, divided by the threads that share it. Threads that only write do so
+ * beside the others: what either saves counts as far as the other was not at work. */
+static double saved_of(const struct build_result *r, int stage, double seconds)
 {
-    double now = whole(r), then = now - saved_seconds / threads_of(r) - saved_at_end;
+    double saved = seconds / lanes_of(r, stage);
+    double most = stage == BUILD_WRITE ? wall_of_stage(r, stage, true) : wall(r) - r->wall_of[0] - wall_of_stage(r, BUILD_WRITE, false);
+    return r->writers && saved > most ? most : saved;
+}
+
+/* The end is not shared. */
+static double gain_of(const struct build_result *r, int stage, double saved_seconds, double saved_at_end)
+{
+    double now = whole(r), then = now - saved_of(r, stage, saved_seconds) - saved_at_end;
     return then > now / 20 ? now / then : 20;
 }
 
@@ -110,24 +129,28 @@ double build_remedy(const struct build_result *r, const struct build_request *q,
     struct build_figures all = sum_of(r);
     struct advice best = {"", 1.05}; /* less is not worth a word */
     int cores = host_cores();
+    double of_workers = sum_of_stages(&all) - (r->writers ? all.seconds[BUILD_WRITE] : 0);
     double in_memory = 20e-6 * (double)all.files; /* what opening and copying from memory takes */
     if (all.seconds[BUILD_READ] > in_memory)
-        consider(&best, gain_of(r, all.seconds[BUILD_READ] - in_memory, 0),
+        consider(&best, gain_of(r, BUILD_READ, all.seconds[BUILD_READ] - in_memory, 0),
                  "read from faster storage: `fullbore stage` copies to a local disk or /dev/shm");
     if (r->threads < (uint32_t)cores)
-        consider(&best, gain_of(r, sum_of_stages(&all) * (1 - threads_of(r) / cores), 0), "let it use all cores: leave --threads out");
+        consider(&best, gain_of(r, BUILD_COMPUTE, of_workers * (1 - threads_of(r) / cores), 0),
+                 "let it use all cores: leave --threads out");
     if (q->is_exact)
-        consider(&best, gain_of(r, all.seconds[BUILD_COMPUTE] * 0.45, 0),
+        consider(&best, gain_of(r, BUILD_COMPUTE, all.seconds[BUILD_COMPUTE] * 0.45, 0),
                  "leave --exact out: float32 as torch computes, within 1e-4 dB of the loud parts");
     if (q->deflate > 1)
-        consider(&best, gain_of(r, all.seconds[BUILD_COMPRESS] * 0.6, 0), "--compress gzip-1: a little larger, much quicker");
+        consider(&best, gain_of(r, BUILD_COMPRESS, all.seconds[BUILD_COMPRESS] * 0.6, 0),
+                 "--compress gzip-1: a little larger, much quicker");
     if (q->deflate)
-        consider(&best, gain_of(r, all.seconds[BUILD_COMPRESS], 0), "--compress none");
+        consider(&best, gain_of(r, BUILD_COMPRESS, all.seconds[BUILD_COMPRESS], 0), "--compress none");
     if (q->dtype == FB_FLOAT32)
-        consider(&best, gain_of(r, all.seconds[BUILD_WRITE] / 2, r->finish_seconds / 2), "--dtype float16: half the bytes to write");
-    consider(&best, gain_of(r, 0, r->finish_seconds * 0.9), "write to a faster disk: the end waits until everything is on it");
+        consider(&best, gain_of(r, BUILD_WRITE, all.seconds[BUILD_WRITE] / 2, r->finish_seconds / 2),
+                 "--dtype float16: half the bytes to write");
+    consider(&best, gain_of(r, BUILD_WRITE, 0, r->finish_seconds * 0.9), "write to a faster disk: the end waits until everything is on it");
     if (build_verdict(r) == BUILD_COMPUTE && r->threads >= (uint32_t)cores)
-        consider(&best, gain_of(r, (all.seconds[BUILD_COMPUTE] + all.seconds[BUILD_COMPRESS]) / 2, 0),
+        consider(&best, gain_of(r, BUILD_COMPUTE, (all.seconds[BUILD_COMPUTE] + all.seconds[BUILD_COMPRESS]) / 2, 0),
                  "twice the cores: the work is computing");
     snprintf(out, out_size, "%s", best.text);
     return best.text[0] ? best.gain : 1;
@@ -165,15 +188,15 @@ static void put_stage(struct text *out, const char *name, double of_threads, dou
 
 static void put_stages(struct text *out, const struct build_result *r, const struct build_figures *all)
 {
-    double now = whole(r), threads = threads_of(r), alone = r->finish_seconds, end = share(r->finish_seconds, now);
+    double now = whole(r), alone = r->finish_seconds, end = share(r->finish_seconds, now);
     text_printf(out, "%-10s %12s %12s %12s %14s %14s\n", "stage", "thread time", "of the wall", "alone", "files/s alone", "rows/s alone");
     for (int i = 0; i < BUILD_STAGES; i++) {
         alone += wall_of_stage(r, i, true);
         if (all->seconds[i] > 0)
-            put_stage(out, build_stage_names[i], share(all->seconds[i], now * threads), share(wall_of_stage(r, i, false), now),
-                      share(wall_of_stage(r, i, true), now), all, all->seconds[i] / threads);
+            put_stage(out, build_stage_names[i], share(all->seconds[i], now * lanes_of(r, i)), share(wall_of_stage(r, i, false), now),
+                      share(wall_of_stage(r, i, true), now), all, all->seconds[i] / lanes_of(r, i));
     }
-    put_stage(out, build_stage_names[BUILD_FINISH], end / threads, end, end, all, r->finish_seconds);
+    put_stage(out, build_stage_names[BUILD_FINISH], end / threads_of(r), end, end, all, r->finish_seconds);
     text_printf(out, "%-10s %.1f %% of the wall had two or more stages at once, %.1f %% none\n", "overlap",
                 share(now - alone - r->wall_of[0], now), share(r->wall_of[0], now));
 }
@@ -201,7 +224,10 @@ static void put_end(struct text *out, const struct build_result *r, const struct
 void build_report_text(const struct build_result *r, const struct build_request *q, struct text *out)
 {
     struct build_figures all = sum_of(r);
-    text_printf(out, "%-10s %.2f s on %u threads, %.0f files/s, %.0f rows/s\n", "built in", r->seconds, r->threads,
+    char beside[40] = "";
+    if (r->writers)
+        snprintf(beside, sizeof(beside), " and %u that write", r->writers);
+    text_printf(out, "%-10s %.2f s on %u threads%s, %.0f files/s, %.0f rows/s\n", "built in", r->seconds, r->threads, beside,
                 rate(all.files, r->seconds), rate(all.rows, r->seconds));
     if (r->resumed_rows)
         text_printf(out, "%-10s %llu rows were there from before\n", "resumed", (unsigned long long)r->resumed_rows);

@@ -622,21 +622,26 @@ def test_other_options_do_not_go_on_with_what_was_left(tmp_path: Path) -> None:
 # ---- the report
 
 
-def test_the_report_adds_up(wavs: Path, tmp_path: Path) -> None:
-    said = json.loads(run(wavs, "-o", tmp_path / "a.h5", "--segment", "1600", "--split", "50/50", "--json", "--report", tmp_path / "r.txt"))
+@pytest.mark.parametrize("how", ["--segment 1600", "--raw --length 16384 --threads 1"])  # the latter: others write
+def test_the_report_adds_up(wavs: Path, tmp_path: Path, how: str) -> None:
+    what = (wavs, "-o", tmp_path / "a.h5", *how.split(), "--split", "50/50")
+    said = json.loads(run(*what, "--json", "--report", tmp_path / "r.txt"))
     splits = said["splits"]
     assert splits["train"]["files"] + splits["val"]["files"] == said["all"]["files"] == 60
     assert splits["train"]["rows"] + splits["val"]["rows"] == said["rows"]
     shares = said["wall_share"]
     assert all(0 <= share <= 1 for share in shares.values())
     assert sum(shares[name] for name in shares if name.endswith("_alone")) <= 1
-    busy = sum(said["all"][f"{s}_thread_seconds"] for s in ("read", "compute", "compress", "write"))
-    assert busy <= said["wall_seconds"] * said["threads"] * 1.01
+    own = said["all"]["write_thread_seconds"] if said["writers"] else 0
+    assert said["all"]["total_thread_seconds"] - own <= said["wall_seconds"] * said["threads"] * 1.01
+    assert own <= said["wall_seconds"] * said["writers"] * 1.01
+    assert (said["writers"] > 0) == ("--raw" in how and on_a_disk(tmp_path))
     assert shares["finish"] == shares["finish_alone"] > 0
     assert abs(said["files_per_s"] * said["seconds"] - 60) < 1
     text = (tmp_path / "r.txt").read_text()
     assert text.count("s of threads in total: ") == 3  # all, train, val
     assert "verdict" in text and "overlap" in text and "slowest" in text
+    assert all(float(share) <= 100 for share in re.findall(r"(\S+) %", text)), text
 
 
 def test_time_of_a_chunk_is_that_of_its_own_split(tmp_path: Path) -> None:

@@ -34,8 +34,28 @@ static void the_bottleneck_is_that_of_the_last_seconds(void **state)
     build_meter_close(&m);
 }
 
+/* Two that wait for the disk all the time, beside eight that compute half of it, and then more. */
+static void time_of_those_who_only_write_is_shared_by_them_alone(void **state)
+{
+    (void)state;
+    struct build_meter m;
+    build_meter_open(&m);
+    uint64_t now = m.past_ns;
+    m.threads = 8;
+    m.writers = 2;
+    spend(&m, 0, BUILD_COMPUTE, 8 * 3);
+    spend(&m, 0, BUILD_WRITE, 2 * 6);
+    assert_int_equal(build_meter_bottleneck(&m, now += SECOND), BUILD_WRITE);
+    spend(&m, 0, BUILD_COMPUTE, 8 * 4);
+    assert_int_equal(build_meter_bottleneck(&m, now += SECOND), BUILD_COMPUTE);
+    build_meter_close(&m);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bottleneck_is_that_of_the_last_seconds)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_bottleneck_is_that_of_the_last_seconds),
+        cmocka_unit_test(time_of_those_who_only_write_is_shared_by_them_alone),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

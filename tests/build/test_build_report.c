@@ -58,13 +58,16 @@ static void no_share_is_over_a_hundred(void **state)
     (void)state;
     srand(7);
     for (int round = 0; round < 300; round++) {
-        struct build_result r = {.files = 10, .rows = 10, .threads = 1 + (uint32_t)rand() % 9, .finish_seconds = rand() % 3, .splits = 3};
+        struct build_result r = {.files = 10, .rows = 10, .threads = 1 + (uint32_t)rand() % 9, .writers = (uint32_t)rand() % 3,
+                                 .finish_seconds = rand() % 3, .splits = 3};
         double now = 0;
         for (int i = 0; i < 1 << BUILD_STAGES; i++)
             now += r.wall_of[i] = rand() % 5;
-        for (int i = 0; i < BUILD_STAGES; i++) /* threads can be in it whenever it goes on */
+        for (int i = 0; i < BUILD_STAGES; i++) { /* threads can be in it whenever it goes on; those who only write are in nothing else */
+            double lanes = i == BUILD_WRITE && r.writers ? r.writers : r.threads / 4.0;
             for (int m = 0; m < 1 << BUILD_STAGES; m++)
-                r.split[rand() % 3].seconds[i] += (m >> i & 1) ? r.wall_of[m] * r.threads / 4 : 0;
+                r.split[rand() % 3].seconds[i] += (m >> i & 1) ? r.wall_of[m] * lanes : 0;
+        }
         for (int s = 0; s < 3; s++)
             r.split[s].batches = r.split[s].files = 3;
         r.seconds = now + r.finish_seconds;
@@ -137,6 +140,55 @@ static void the_remedy_is_the_one_that_gains_most(void **state)
     assert_true(build_remedy(&r, &plain, said, sizeof(said)) == 1 && !said[0]);
 }
 
+/* Ten seconds, of which threads computed for so many and two others wrote for so many, at the same time as far as that goes. */
+static struct build_result with_writers(uint32_t threads, double compute, double write)
+{
+    struct build_result r = {.files = 1000, .rows = 1000, .threads = threads, .writers = 2, .seconds = 10, .depth_mean = 100};
+    double both = compute < write ? compute : write;
+    r.split[0] = (struct build_figures){.files = 1000, .rows = 1000, .batches = 10, .batch_seconds = 10, .batch_most = 2};
+    r.split[0].seconds[BUILD_COMPUTE] = compute * threads;
+    r.split[0].seconds[BUILD_WRITE] = write * 2;
+    r.wall_of[1 << BUILD_COMPUTE | 1 << BUILD_WRITE] = both;
+    r.wall_of[1 << BUILD_COMPUTE] = compute - both;
+    r.wall_of[1 << BUILD_WRITE] = write - both;
+    r.wall_of[0] = 10 - (compute > write ? compute : write);
+    return r;
+}
+
+static void those_who_only_write_have_a_time_of_their_own(void **state)
+{
+    (void)state;
+    struct build_result r = with_writers(1, 6, 9);
+    const char *report = words(&r, &plain);
+    assert_non_null(strstr(line_of(report, "compute"), "60.0 %"));
+    double of_threads = 0;
+    assert_int_equal(sscanf(line_of(report, "write"), "write %lf", &of_threads), 1);
+    assert_true(of_threads > 89.9 && of_threads < 90.1);
+    assert_non_null(strstr(line_of(report, "write"), " 111 ")); /* 1000 files in 9 seconds */
+    assert_non_null(strstr(line_of(report, "built in"), "on 1 threads and 2 that write,"));
+    assert_int_equal(build_verdict(&r), BUILD_WRITE);
+    r = with_writers(1, 9, 6); /* 12 seconds of threads in writing, and yet */
+    assert_int_equal(build_verdict(&r), BUILD_COMPUTE);
+    r = with_writers(16, 6, 9); /* 96 seconds of threads in computing, and yet */
+    assert_int_equal(build_verdict(&r), BUILD_WRITE);
+}
+
+static void what_is_saved_beside_other_work_gains_nothing(void **state)
+{
+    (void)state;
+    char said[160];
+    struct build_result r = with_writers((uint32_t)host_cores(), 6, 9); /* half the bytes: computing is what is left */
+    double gain = build_remedy(&r, &plain, said, sizeof(said));
+    assert_non_null(strstr(said, "float16"));
+    assert_true(gain > 1.4 && gain < 1.45);
+    r = with_writers((uint32_t)host_cores(), 9, 9); /* neither gains without the other */
+    assert_true(build_remedy(&r, &plain, said, sizeof(said)) == 1 && !said[0]);
+    r = with_writers((uint32_t)host_cores(), 9, 6);
+    gain = build_remedy(&r, &plain, said, sizeof(said));
+    assert_non_null(strstr(said, "twice the cores"));
+    assert_true(gain > 1.4 && gain < 1.45);
+}
+
 static void the_slowest_are_named(void **state)
 {
     (void)state;
@@ -167,6 +219,8 @@ int main(void)
         cmocka_unit_test(the_end_is_a_stage_like_others),
         cmocka_unit_test(few_reads_under_way_are_said),
         cmocka_unit_test(the_remedy_is_the_one_that_gains_most),
+        cmocka_unit_test(those_who_only_write_have_a_time_of_their_own),
+        cmocka_unit_test(what_is_saved_beside_other_work_gains_nothing),
         cmocka_unit_test(the_slowest_are_named),
         cmocka_unit_test(each_split_has_its_total_and_its_shares),
     };
