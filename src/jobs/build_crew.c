@@ -176,7 +176,7 @@ static int64_t make_rows(struct build_worker *w, struct build_task *t, uint64_t 
     struct build_crew *c = w->c;
     struct catalog_sample where = {.key = ""};
     uint64_t since, between, until, row = c->p->row_bytes + sizeof(struct build_row);
-    bool may_be_large = t->is_large && t->rows == 0;
+    bool may_be_large = t->is_large && file == t->first;
     w->sound.room = may_be_large ? c->p->large_bytes : c->p->sound_bytes;
     uint64_t left = t->rows < c->p->task_rows ? (c->p->task_rows - t->rows) * row : 0;
     w->sound.room_for_rows = may_be_large ? c->p->large_bytes : t->rows ? left : c->p->task_bytes;

@@ -159,10 +159,8 @@ static int find_room(const struct build_sound *s, struct fb_error *e)
     const struct array_layout *l = &s->file.array[0];
     uint64_t scratch = scratch_bytes(s, l), rows = build_rows_of(s->p, array_rows(l));
     uint64_t row = s->p->row_bytes + sizeof(struct build_row);
-    if (scratch <= s->room && rows <= s->room_for_rows / row)
-        return 0;
     if (rows <= s->p->large_bytes / row && scratch <= s->p->large_bytes - rows * row)
-        return BUILD_NO_ROOM;
+        return scratch <= s->room && rows <= s->room_for_rows / row ? 0 : BUILD_NO_ROOM;
     char size[32], need[32], most[32];
     bool is_known = scratch < UINT64_MAX / 4 && rows < UINT64_MAX / 4 / row;
     error_set(e, FB_E_DATA, "read", "%s of memory is needed for its %s and %llu rows; with this --memory that may be %s",

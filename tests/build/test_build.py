@@ -726,6 +726,19 @@ def test_a_recording_too_large_for_the_memory_is_named_with_its_size(tmp_path: P
     assert "memory" in run(tmp_path / "s", "-o", tmp_path / "b.h5", "--length", "0.5s", "--memory", "64KiB", code=1)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_too_large_is_found_behind_a_large_one_that_is_bad_as_well(tmp_path: Path, threads: int) -> None:
+    """Both take a few bytes, so they are in one task, and the first may have what is kept for one that is large."""
+    put(tmp_path / "s/0.wav", 1, 1700)
+    for name, seconds in (("1", 9), ("2", 17)):
+        soundfile.write(tmp_path / f"s/{name}.flac", np.zeros(seconds * RATE), RATE)
+    first = tmp_path / "s/1.flac"
+    first.write_bytes(first.read_bytes()[: first.stat().st_size // 2])
+    how = ("--raw", "--segment", "1600", "--stride", "800", "--memory", "8MiB", "--skip-bad", "--threads", threads)
+    said = run(tmp_path / "s", "-o", tmp_path / "a.h5", *how, code=4)
+    assert "1.flac: " in said and "2.flac: 4." in said and "of memory is needed" in said, said
+
+
 def test_flac_is_sound_too(tmp_path: Path) -> None:
     x = (np.sin(np.arange(6000) / 9) * 0.5).astype(np.float32)
     (tmp_path / "s").mkdir()
