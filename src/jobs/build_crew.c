@@ -245,7 +245,7 @@ static bool work_once(struct build_worker *w, struct fb_error *e)
         pthread_mutex_unlock(&c->lock);
         rc = build_write_chunk(w, k, e);
         pthread_mutex_lock(&c->lock);
-        k->state = BUILD_CHUNK_WRITTEN;
+        k->state = rc < 0 ? BUILD_CHUNK_WRITING : BUILD_CHUNK_WRITTEN; /* nor does anybody else note what did not arrive */
         rc = rc < 0 ? rc : build_commit_chunks(c, e);
     } else if (w->is_writer) {
         return false;
