@@ -325,7 +325,9 @@ static void tell(struct build_crew *c, uint64_t started_ns)
 static void write_back(const struct build_crew *c, uint64_t *done, uint64_t end)
 {
     bool is_written = build_direct_is_on(&c->files->direct) && c->p->row_bytes % BUILD_SECTOR == 0;
-    if (end > *done && !is_written)
+    if (end <= *done)
+        return;
+    if (!is_written)
         sync_file_range(c->files->data_fd, (off_t)*done, (off_t)(end - *done), SYNC_FILE_RANGE_WRITE);
     *done = end;
 }
@@ -337,7 +339,7 @@ static void wait_for_end(struct build_crew *c, uint64_t started_ns)
     uint64_t written = c->offset_next;
     while (c->running > 0) {
         thread_cond_wait_until(&c->told, &c->lock, clock_now_ns() + WRITE_BACK_NS);
-        uint64_t end = c->first ? c->first->piece.offset : c->offset_next;
+        uint64_t end = c->first && c->first->piece.offset ? c->first->piece.offset : c->offset_next; /* no place yet: behind all others */
         pthread_mutex_unlock(&c->lock);
         write_back(c, &written, end);
         pthread_mutex_lock(&c->lock);
