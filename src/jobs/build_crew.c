@@ -193,7 +193,8 @@ static int64_t make_rows(struct build_worker *w, struct build_task *t, uint64_t 
     n->bytes_read += w->sound.have;
     n->seconds[BUILD_READ] += (double)(between - since) / 1e9;
     n->seconds[BUILD_COMPUTE] += (double)(until - between) / 1e9;
-    build_meter_slow(c->meter, where.key, until - since);
+    if (rows != NO_ROOM) /* it is yet to be done */
+        build_meter_slow(c->meter, where.key, until - since);
     return rows;
 }
 
@@ -206,7 +207,7 @@ static uint64_t waits_so_far(void)
 /* Returns how many of its recordings it had room for. */
 static uint64_t run_task(struct build_worker *w, struct build_task *t)
 {
-    struct build_figures n = {.batches = 1};
+    struct build_figures n = {0};
     uint64_t since = clock_now_ns(), cpu_ns = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID), waits = waits_so_far();
     uint64_t i = 0;
     for (; i < t->count && !t->error.code; i++) {
@@ -225,7 +226,10 @@ static uint64_t run_task(struct build_worker *w, struct build_task *t)
         t->rows += rows > 0 ? (uint64_t)rows : 0;
     }
     n.file_cpu_seconds = (double)(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns) / 1e9;
-    n.batch_seconds = n.batch_most = (double)(clock_now_ns() - since) / 1e9;
+    if (i > 0 || t->error.code) { /* else it waits for room, and is done another time */
+        n.batches = 1;
+        n.batch_seconds = n.batch_most = (double)(clock_now_ns() - since) / 1e9;
+    }
     build_ahead_saw(&w->c->ahead, (uint64_t)(n.seconds[BUILD_READ] * 1e9), t->count, waits_so_far() - waits);
     build_meter_add(w->c->meter, t->split, &n);
     return i;
