@@ -43,18 +43,29 @@ static void stop(struct build_crew *c, const struct fb_error *e)
 
 /* ---- tasks ---- */
 
+static void free_task(struct build_task *t)
+{
+    scratch_free(&t->data);
+    scratch_free(&t->row);
+    build_table_free(&t->bad);
+    free(t);
+}
+
+/* Spare ones keep their memory for the next, so they and those at work must not be more than the plan has memory for: tasks that were split
+ * off come on top of that while they wait. */
 void build_release_task(struct build_crew *c, struct build_task *t)
 {
     if (--t->users > 0)
         return;
-    if (t == c->large) {
-        scratch_free(&t->data);
-        scratch_free(&t->row);
-        c->large = NULL;
+    bool is_kept = t != c->large && t->data.capacity && c->tasks <= c->p->task_limit;
+    c->large = t == c->large ? NULL : c->large;
+    c->tasks--;
+    if (!is_kept) {
+        free_task(t);
+        return;
     }
     t->next = c->spare_task;
     c->spare_task = t;
-    c->tasks--;
 }
 
 static struct build_task *new_task(struct build_crew *c)
@@ -387,10 +398,7 @@ static void free_all(struct build_crew *c)
     }
     for (struct build_task *t = c->spare_task, *next; t; t = next) {
         next = t->next;
-        scratch_free(&t->data);
-        scratch_free(&t->row);
-        build_table_free(&t->bad);
-        free(t);
+        free_task(t);
     }
     for (struct build_chunk *k = c->spare_chunk, *next; k; k = next) {
         next = k->next;

@@ -81,7 +81,7 @@ struct build_worker {
 
 /* ---- build_crew.c ---- */
 
-/* One user less; the last one makes it spare. */
+/* One user less; behind the last one it is spare, or gone. */
 void build_release_task(struct build_crew *c, struct build_task *t);
 
 /* ---- build_chunk.c: from tasks to the file. With the lock held, but for build_pack_chunk and build_write_chunk ---- */
