@@ -98,10 +98,8 @@ static int join_task(struct build_crew *c, struct build_task *t, struct fb_error
     }
     for (uint64_t i = 0; i < t->bad.bads; i++)
         FB_TRY(build_table_add_bad(&c->bad, &((const struct build_bad *)t->bad.bad.data)[i], e));
-    c->bad_count += t->bad.bads;
     FB_TRY(join_rows(c, t, e));
     c->files_done += t->count;
-    c->rows_done += t->rows;
     return 0;
 }
 

@@ -63,7 +63,6 @@ struct build_crew {
     uint64_t chunks_made, packed_next, offset_next;
     struct build_table bad;       /* met, not yet in a chunk */
     uint64_t files_before, files_done; /* by an earlier run; in all */
-    uint64_t rows_done, bad_count;
     int running;                  /* workers that have not ended */
     int writers;                  /* of them, those who write and do nothing else; 0: all do everything */
     bool is_stopped;
