@@ -165,11 +165,11 @@ static bool is_systemic(const struct fb_error *e)
 }
 
 /* A bad recording ends the task, unless it may be left out. */
-static bool meet_bad(const struct build_crew *c, struct build_task *t, uint64_t file, const char *key, struct fb_error *e)
+static bool meet_bad(const struct build_worker *w, struct build_task *t, uint64_t file, const char *key, struct fb_error *e)
 {
-    struct build_bad bad = {.file = (uint32_t)file};
+    struct build_bad bad = {.needed = w->sound.needed, .file = (uint32_t)file};
     error_at(e, key, -1);
-    if (c->p->q->skips_bad && !is_systemic(e)) {
+    if (w->c->p->q->skips_bad && !is_systemic(e)) {
         text_escape(e->cause, bad.cause, sizeof(bad.cause));
         if (build_table_add_bad(&t->bad, &bad, &t->error) == 0)
             return true;
@@ -225,11 +225,11 @@ static uint64_t run_task(struct build_worker *w, struct build_task *t)
         struct fb_error e = {0};
         const char *key;
         error_clear(&e);
-        w->sound.have = 0;
+        w->sound.have = w->sound.needed = 0;
         int64_t rows = make_rows(w, t, t->first + i, &key, &n, &e);
         if (rows == NO_ROOM)
             break;
-        if (rows < 0 && !meet_bad(w->c, t, t->first + i, key, &e))
+        if (rows < 0 && !meet_bad(w, t, t->first + i, key, &e))
             break;
         n.bad += rows < 0;
         n.files += rows >= 0;

@@ -25,7 +25,7 @@
 #include "jobs/write_all.h"
 #include "model/hdf5_adopt.h"
 
-#define JOURNAL_MAGIC UINT64_C(0x324C4E524A426266) /* "fbBJRNL2" */
+#define JOURNAL_MAGIC UINT64_C(0x334C4E524A426266) /* "fbBJRNL3" */
 enum { NAME_BYTES = 300, MOST_BAD_IN_ENTRY = 1 << 20, LOCK_TRIES = 50 };
 
 struct head {
@@ -333,6 +333,15 @@ static bool are_bads_sane(const struct build_bad *bad, uint64_t n, uint32_t last
     return true;
 }
 
+/* With this --memory one that was left out for want of it may be good: it is tried again, and what comes behind it gets another place. */
+static bool are_bads_bad(const struct reading *r, const struct build_bad *bad, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (bad[i].needed && bad[i].needed <= r->p->large_bytes)
+            return false;
+    return true;
+}
+
 /* 1: one more entry is believed; 0: there are no more. */
 static int take_entry(struct reading *r, struct fb_error *e)
 {
@@ -355,7 +364,7 @@ static int take_entry(struct reading *r, struct fb_error *e)
     if (sum != checksum_of(all, bytes) || !are_rows_sane(r, row, head.piece.rows) ||
         !are_bads_sane(bad, head.bads, row[head.piece.rows - 1].file) || !is_data_right(r, &head.piece, row))
         return 0;
-    if (!are_sources_there(r->f, row[head.piece.rows - 1].file))
+    if (!are_bads_bad(r, bad, head.bads) || !are_sources_there(r->f, row[head.piece.rows - 1].file))
         return 0;
     uint64_t sources = r->f->sources, next = r->f->sources_next;
     add_sources(r->f, row[head.piece.rows - 1].file);

@@ -14,7 +14,7 @@
 #include "model/array_ops.h"
 #include "transform/log_mel.h"
 
-enum { BUILD_CAUSE = 200 };
+enum { BUILD_CAUSE = 204 };
 
 /* A row of the output: which recording of the plan, which of its segments, xxh3 of the row's bytes. */
 struct build_row {
@@ -22,7 +22,9 @@ struct build_row {
     uint64_t hash;
 };
 
+/* As in the journal: without gaps. */
 struct build_bad {
+    uint64_t needed; /* large_bytes of a plan that might do; 0: bad with any */
     uint32_t file;
     char cause[BUILD_CAUSE];
 };
@@ -101,6 +103,7 @@ struct build_sound {
     uint64_t first, size, have;  /* where the recording begins in its file, its bytes, and how many of them are in `bytes` */
     uint64_t usual;              /* the most that one needed so far */
     uint64_t room, room_for_rows; /* how much it may take, and its rows */
+    uint64_t needed;             /* large_bytes that might do, if that was too little for the last one; else 0 */
     const struct array_ops *ops;
     struct array_file file;      /* from a successful read to build_sound_rows */
 };

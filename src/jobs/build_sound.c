@@ -154,7 +154,7 @@ static uint64_t scratch_bytes(const struct build_sound *s, const struct array_la
 }
 
 /* Known as soon as it is described, before much of it is read. */
-static int find_room(const struct build_sound *s, struct fb_error *e)
+static int find_room(struct build_sound *s, struct fb_error *e)
 {
     const struct array_layout *l = &s->file.array[0];
     uint64_t scratch = scratch_bytes(s, l), rows = build_rows_of(s->p, array_rows(l));
@@ -163,6 +163,7 @@ static int find_room(const struct build_sound *s, struct fb_error *e)
         return scratch <= s->room && rows <= s->room_for_rows / row ? 0 : BUILD_NO_ROOM;
     char size[32], need[32], most[32];
     bool is_known = scratch < UINT64_MAX / 4 && rows < UINT64_MAX / 4 / row;
+    s->needed = is_known ? scratch + rows * row : s->p->large_bytes + 1;
     error_set(e, FB_E_DATA, "read", "%s of memory is needed for its %s and %llu rows; with this --memory that may be %s",
               is_known ? text_size(scratch + rows * row, need, sizeof(need)) : "more than all", text_size(s->size, size, sizeof(size)),
               (unsigned long long)rows, text_size(s->p->large_bytes, most, sizeof(most)));
@@ -225,7 +226,7 @@ static void close_file(struct build_sound *s)
 
 int build_sound_read(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e)
 {
-    s->size = s->have = 0;
+    s->size = s->have = s->needed = 0;
     int rc = open_file(s, where, e);
     if (rc == 0)
         rc = read_used(s, e);

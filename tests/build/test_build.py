@@ -739,6 +739,27 @@ def test_one_too_large_is_found_behind_a_large_one_that_is_bad_as_well(tmp_path:
     assert "1.flac: " in said and "2.flac: 4." in said and "of memory is needed" in said, said
 
 
+def run_without_helper(folder: Path, *args: object) -> None:
+    """Everything is computed and noted, and then it ends."""
+    done = subprocess.run([COMMAND, "build", *map(str, args)], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "FULLBORE_HDF5_HELPER": str(folder / "none")})
+    assert done.returncode == 1 and "fullbore-hdf5" in done.stderr and "--resume" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "33MiB"])
+def test_one_left_out_for_want_of_memory_is_tried_again_with_more(tmp_path: Path, memory: str) -> None:
+    """And is left out again, with nothing done twice, when that is still too little."""
+    what = (unlike(tmp_path / "s"), "--raw", "--segment", "1600", "--stride", "200", "--skip-bad", "--threads", 1)
+    run_without_helper(tmp_path, *what, "-o", tmp_path / "a.h5", "--memory", "32MiB")
+    is_enough = memory == "64MiB"
+    said = run(*what, "-o", tmp_path / "a.h5", "--memory", memory, "--resume", code=0 if is_enough else 4)
+    run(*what, "-o", tmp_path / "b.h5", "--memory", memory, code=0 if is_enough else 4)
+    assert digest(tmp_path / "a.h5") == digest(tmp_path / "b.h5")
+    if not is_enough:
+        with h5py.File(tmp_path / "b.h5") as f:
+            assert f"{len(f['features'])} rows were there from before" in said
+
+
 def test_flac_is_sound_too(tmp_path: Path) -> None:
     x = (np.sin(np.arange(6000) / 9) * 0.5).astype(np.float32)
     (tmp_path / "s").mkdir()
@@ -753,9 +774,7 @@ def test_flac_is_sound_too(tmp_path: Path) -> None:
 def test_a_helper_that_is_not_there_is_named(wavs: Path, tmp_path: Path) -> None:
     """What was computed is kept, and goes on with the helper."""
     what = (wavs, "-o", tmp_path / "a.h5", "--length", "0.2s")
-    done = subprocess.run([COMMAND, "build", *what], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "FULLBORE_HDF5_HELPER": str(tmp_path / "none")})
-    assert done.returncode == 1 and "fullbore-hdf5" in done.stderr and "--resume" in done.stderr, done.stderr
+    run_without_helper(tmp_path, *what)
     assert not (tmp_path / "a.h5").exists()
     assert json.loads(run(*what, "--resume", "--json"))["resumed_rows"] == 60
 
