@@ -183,7 +183,7 @@ def c_tests(options: argparse.Namespace) -> Tally:
     return meson_tests("build", [], options.jobs, options.timeout_factor)
 
 
-SANITIZED_SUITES = {"asan": [], "tsan": ["io", "cache", "feed"]}  # none: all of them
+SANITIZED_SUITES = {"asan": [], "tsan": ["io", "cache", "feed", "build"]}  # none: all of them
 
 
 def build_of(group: str, options: argparse.Namespace) -> str:
