@@ -83,7 +83,24 @@ static inline lanes finish(const struct log_mel *m, lanes sum)
 
 static void store_row(float *to, lanes v, int lane_count)
 {
-    memcpy(to, &v, (size_t)lane_count * sizeof(float));
+    if (lane_count == FFT_LANES)
+        lanes_store(to, v);
+    else
+        memcpy(to, &v, (size_t)lane_count * sizeof(float));
+}
+
+/* Two sums, for one would wait for itself at each step. */
+static inline lanes weigh(const struct mel_filter *f, const float *from)
+{
+    lanes even = lanes_all(0), odd = lanes_all(0);
+    uint32_t k = 0;
+    for (; k + 2 <= f->count; k += 2, from += 2 * FFT_LANES) {
+        even += lanes_load(from) * lanes_all(f->weight[k]);
+        odd += lanes_load(from + FFT_LANES) * lanes_all(f->weight[k + 1]);
+    }
+    if (k < f->count)
+        even += lanes_load(from) * lanes_all(f->weight[k]);
+    return even + odd;
 }
 
 void LOG_MEL_NAME(log_mel_block)(const struct log_mel *m, const float *const frame[FFT_LANES], void *x, void *y, float *out, size_t stride,
@@ -95,10 +112,7 @@ void LOG_MEL_NAME(log_mel_block)(const struct log_mel *m, const float *const fra
         power[i] = __builtin_sqrtf(power[i]);
     for (uint32_t i = 0; i < m->bank.count; i++) {
         const struct mel_filter *f = &m->bank.filter[i];
-        const float *from = power + (size_t)f->first * FFT_LANES;
-        lanes sum = lanes_all(0);
-        for (uint32_t k = 0; k < f->count; k++, from += FFT_LANES)
-            sum += lanes_load(from) * lanes_all(f->weight[k]);
+        lanes sum = weigh(f, power + (size_t)f->first * FFT_LANES);
         store_row(out + i * stride, finish(m, sum), lane_count);
     }
 }
