@@ -121,6 +121,7 @@ void s3_pace_answer(struct s3_pace *p, uint64_t bytes, uint64_t first_byte_ns, b
         start_round(p, now_ns);
     }
     uint32_t cost = s3_pace_cost(bytes);
+    p->nearest_ns = p->nearest_ns && p->nearest_ns < first_byte_ns ? p->nearest_ns : first_byte_ns;
     p->answers += cost;
     p->not_full += is_full ? 0 : cost;
     p->work += (double)bytes + REQUEST_WORK;
@@ -128,7 +129,7 @@ void s3_pace_answer(struct s3_pace *p, uint64_t bytes, uint64_t first_byte_ns, b
     if (p->ceiling > 0 && p->window < p->ceiling)
         set_window(p, p->window + cost / p->window);
     else if (p->phase == S3_PACE_START && is_full)
-        set_window(p, p->window + cost);
+        set_window(p, p->window + (p->nearest_ns < FAR_NS ? 1 : cost));
     bool is_start = p->phase == S3_PACE_START;
     double wanted = (is_start ? 1 : 4) * p->round_window;
     if ((double)p->answers >= wanted && now_ns - p->round_ns >= (is_start ? START_ROUND_NS : STEADY_ROUND_NS))

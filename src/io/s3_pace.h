@@ -1,7 +1,8 @@
 /* How many requests are in flight: as many as still add throughput, fewer when the server says that it is too much.
  *
  *   start    the first answer tells how far away the server is: the window becomes what a server of eight answers per millisecond would want;
- *            from then on it grows by one per answer (doubles per round trip) until that makes answers later rather than more
+ *            from then on it grows by one per answer (doubles per round trip) until that makes answers later rather than more; by large ranges
+ *            of a server nearby it grows slowly, for a few of them fill the line
  *   steady   now and then a round with a quarter more or a seventh less; whichever pays stays
  *   backed off (503, 429)   half of it, at most once per half second, then back by one per round up to just below where it was too much
  *
@@ -22,6 +23,7 @@ struct s3_pace {
     uint64_t round_ns;          /* when the round began; 0: with the next answer */
     double round_window;        /* the window then */
     uint64_t answers, not_full; /* of the round, by what they took of the window */
+    uint64_t nearest_ns;        /* the soonest first byte so far; 0: none */
     double work, wait_ns;       /* bytes, and what a request costs beside them; sum of the times to the first byte */
     double base_rate, base_wait_ns, base_window;
     int rested, rest, tries;    /* steady rounds since the last try, and how many there should be; tries up and down take turns */
