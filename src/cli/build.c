@@ -1,4 +1,5 @@
 /* fullbore build SRC -o OUT.h5: recordings into one HDF5 file of features. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,6 +229,7 @@ static int build(const char *source, const struct build_options *c)
     q.options.source = source;
     q.options.threads = (int)c->threads;
     q.options.memory = c->memory;
+    mallopt(M_MMAP_THRESHOLD, 1 << 20); /* fixed: a large buffer that is given back leaves the process, as --memory counts it */
     int rc = build_run(&q, &r, &e);
     code = rc < 0 ? fail(&r, &e) : r.skipped ? EXIT_PARTLY : EXIT_DONE;
     if (rc == 0 && (c->report || !c->json) && write_report(&r, c->report, &q) != EXIT_DONE)

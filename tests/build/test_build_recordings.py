@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 from recordings import RATE, put, sound
-from test_build import cache, run  # noqa: F401  (cache is a fixture)
+from test_build import run
 
 SAMPLES = 3000
 

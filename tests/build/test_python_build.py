@@ -21,11 +21,6 @@ from fullbore._build_sink import Sink
 from fullbore._hdf5_file import Hdf5File
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def wavs(tmp_path: Path) -> Path:
     return folder(tmp_path / "wavs", 45)

@@ -14,11 +14,6 @@ from recordings import put
 KINDS = ("owl", "cat", "cat", "dog")
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def manifest(root: Path, **columns) -> Path:
     """Four recordings, 0.wav to 3.wav, and a table of them."""
     for i in range(4):

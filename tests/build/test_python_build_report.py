@@ -21,11 +21,6 @@ from xxhash_of_rows import checksum
 CLIP = [fb.CropOrPad(4000)]
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def wavs(tmp_path: Path) -> Path:
     return folder(tmp_path / "wavs", 60)

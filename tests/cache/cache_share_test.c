@@ -323,6 +323,37 @@ static void closing_ends_what_is_under_way(void **state)
     source_remove(&s);
 }
 
+/* Storers that hang in a call to the disk, and more that waits for them: the flock on usage stands for it. */
+static int close_on_a_disk_that_hangs(void *arg)
+{
+    struct source *s = arg;
+    char usage[128];
+    source_open(s, &(struct choice){.is_unknown = true});
+    snprintf(usage, sizeof(usage), "%s/usage", s->dir);
+    int fd = open(usage, O_RDWR);
+    if (flock(fd, LOCK_EX) < 0)
+        return 1;
+    for (uint64_t i = 0; i < s->count; i++)
+        if (!is_right(s, i))
+            return 2;
+    uint64_t since = clock_now_ns();
+    uint32_t left = s->io->ops->close(s->io, 500000000);
+    return left > 0 && clock_now_ns() - since < UINT64_C(10000000000) ? 0 : 3; /* left to themselves, and told */
+}
+
+static void closing_does_not_wait_for_a_disk_that_hangs(void **state)
+{
+    (void)state;
+    struct source s;
+    source_make(&s, 12, FILE_BYTES);
+    assert_int_equal(in_child(close_on_a_disk_that_hangs, &s), 0);
+    source_open(&s, &(struct choice){.is_unknown = true}); /* and the next one is not blocked by what it left */
+    read_all(&s);
+    source_close(&s);
+    assert_int_equal(take_stock(s.dir).parts, 0);
+    source_remove(&s);
+}
+
 static int use_after_fork(void *arg)
 {
     struct source *s = arg;
@@ -398,6 +429,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_waits_to_be_kept_is_not_fetched_again),
         cmocka_unit_test(those_who_wait_for_a_fetch_that_fails_are_told_themselves),
         cmocka_unit_test(closing_ends_what_is_under_way),
+        cmocka_unit_test(closing_does_not_wait_for_a_disk_that_hangs),
         cmocka_unit_test(a_forked_child_is_refused),
         cmocka_unit_test(a_storm_of_requests_gets_right_bytes),
     };
