@@ -56,6 +56,7 @@ fuzz: build ## a minute of libFuzzer per parser
 bench: build ## measure against bare C loops and torch's DataLoader, print the ratios (BENCH_ARGS=--quick)
 	@$(SETUP) demo bench
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
+	@$(BIN)/python bench/consumer.py --only npz rows sound $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python bench/arrays.py $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python bench/pack.py $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python bench/s3.py --peers $(if $(filter --quick,$(BENCH_ARGS)),--rounds 1)

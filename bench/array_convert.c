@@ -42,7 +42,7 @@ static void run_once(const struct job *j)
     if (!j->c)
         memcpy(j->to, j->from, j->count);
     else if (j->channels)
-        clip_planes(j->c, j->from, j->count / j->channels, 0, j->channels, j->to, j->count / j->channels);
+        clip_planes(j->c, j->from, j->count / j->channels, 0, j->channels, j->to, j->count / j->channels, NULL);
     else
         array_convert(j->c, j->from, j->to, j->count);
 }

@@ -72,7 +72,7 @@ def main() -> int:
             synced = 'tar cf "$0" -C "$1" . && sync "$0"'
             note("tar_synced_seconds", timed(["sh", "-c", synced, str(work / "t.tar"), str(options.photos)], env))
             os.sync()
-            note("pack_seconds", timed([command, "pack", str(options.photos), "-o", str(pack)], env))
+            note("pack_seconds", timed([command, "pack", str(options.photos), "-o", str(pack), "--force"], env))
             for how in ("bare", "uring"):
                 r = answer([str(options.build / "bench/pack_read"), str(pack), how, "64"], env)
                 note(f"cold_{how}_bytes_per_second", r["bytes_per_second"])

@@ -67,6 +67,10 @@ def ours(folder: Path, *extra: str, dtype: str = "float32", threads: int = 2, tr
                      str(threads), *extra, "--json"], env)
 
 
+def make_photos(folder: Path, count: int) -> None:
+    subprocess.run([sys.executable, "tools/make_photos.py", str(folder), "--count", str(count)], cwd=ROOT, check=True)
+
+
 def median(records: list[dict], key: str) -> float:
     return statistics.median(r[key] for r in records)
 
@@ -222,6 +226,13 @@ def accelerator(b: Bench) -> None:
         b.row(f"accelerator wanting {share} of the rate: busy", f"{busy:.4f}", "-", f"{busy:.3f}", f">= {wanted}", how)
         gap = median(records, "epoch_gap_seconds") / (step_ms / 1000)
         b.row(f"accelerator wanting {share} of the rate: epoch gap in steps", f"{gap:.2f}", "-", f"{gap:.2f}", "<= 1.5", how)
+
+
+def consumer(b: Bench) -> None:
+    """A training loop in Python whose step sleeps: how busy is its accelerator, and does --step-ms say the same? bench/consumer.py has more."""
+    import consumer as loops
+
+    loops.measure(b, loops.Case("photos", b.photos, b.options.threads), loops.STEPS_MS[0], "sleep")
 
 
 def link_many(b: Bench, count: int) -> Path:
@@ -399,7 +410,7 @@ def overhead(b: Bench) -> None:
 
 
 SECTIONS = {
-    "same_pixels": same_pixels, "warm": warm, "accelerator": accelerator, "first_batch": first_batch, "small_memory": small_memory,
+    "same_pixels": same_pixels, "warm": warm, "accelerator": accelerator, "consumer": consumer, "first_batch": first_batch, "small_memory": small_memory,
     "cold": cold, "overhead": overhead, "draft": draft,
 }
 
@@ -425,7 +436,7 @@ def main() -> int:
     options.photos = options.photos or (1000 if options.quick else 4000)
 
     b = Bench(options)
-    subprocess.run([sys.executable, "tools/make_photos.py", str(b.photos), "--count", str(options.photos)], cwd=ROOT, check=True)
+    make_photos(b.photos, options.photos)
     b.results["machine"] = {"cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), "cpu": cpu_name(), "load": os.getloadavg()}
     if os.getloadavg()[0] > 0.5:
         print(f"bench: others use this machine too (load {os.getloadavg()[0]:.1f}): trust ratios, not rates", file=sys.stderr)

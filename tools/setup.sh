@@ -18,7 +18,7 @@ packages_of() {
         echo gcc libc6-dev pkg-config libcmocka-dev libcurl4-openssl-dev libdeflate-dev libhdf5-dev libjansson-dev libjpeg62-turbo-dev liblz4-dev \
             libsndfile1-dev libspng-dev liburing-dev libwebp-dev libxxhash-dev libzstd-dev zlib1g-dev
         ;;
-    test) echo g++ binutils ;;
+    test) echo g++ binutils locales ;; # locales: a decimal comma is made from its sources, without installing one
     fuzz) echo clang-14 libclang-rt-14-dev ;;
     demo | bench) ;;
     *) echo "setup: no part called $1 (build, demo, test, bench, fuzz)" >&2 && exit 2 ;;

@@ -92,7 +92,7 @@ enum fb_layout {
     FB_CHANNELS_LAST /* shape N,C,H,W over memory N,H,W,C: torch's channels_last */
 };
 
-enum { FB_MAX_DIMS = 8, FB_MAX_FIELDS = 32 };
+enum { FB_MAX_DIMS = 9, FB_MAX_FIELDS = 32 }; /* a batch of arrays of 8 dimensions has 9 */
 
 /* One array of a batch. Valid until the batch is released. */
 struct fb_array {
@@ -146,7 +146,8 @@ struct fb_map {
     uint64_t random[2];             /* drawn for this sample and step by (seed, epoch, position, attempt): the same with any threads */
     uint8_t *pixels;                /* height x width x 3, RGB, rows packed; may be changed: it is the result unless `make` is called */
     int height, width;
-    int keeps_pixels;               /* set it to keep the memory at `pixels`: it is the callee's from then on, to be freed by free() */
+    int keeps_pixels;               /* set it to keep the memory at `pixels`: it is the callee's from then on, outside the memory budget, to be
+                                       freed by free(). It is not the result then: `make` must be called for that (else FB_E_USAGE) */
     struct fb_array *labels;        /* of this sample, without the batch dimension; what data points to may be changed */
     int label_count;
     int takes_floats;               /* 1: the last step of a loader with a float dtype: the result may be FB_FLOAT32 */
@@ -158,7 +159,7 @@ struct fb_map {
 
 /* Everything a loader can be told. fb_init_options gives the defaults; strings and arrays are copied by fb_open. */
 typedef struct fb_options {
-    size_t struct_size;             /* set by fb_init_options: an older caller's struct stays valid */
+    size_t struct_size;             /* set by fb_init_options to what the program was compiled with: older programs stay valid */
 
     /* what */
     const char *source;             /* folder, glob, or manifest (.csv .tsv .jsonl); NULL when `paths` is given */
@@ -166,7 +167,8 @@ typedef struct fb_options {
     uint64_t path_count;
     const struct fb_column *columns; /* labels: with `paths` each path_count long; with a source see column_rows */
     int column_count;
-    const char *catalog_dir;        /* where catalogs are kept; NULL: $XDG_CACHE_HOME/fullbore or ~/.cache/fullbore */
+    const char *catalog_dir;        /* where catalogs are kept; NULL: $XDG_CACHE_HOME/fullbore or ~/.cache/fullbore. Not used if it belongs to
+                                     * another user but root, or if everybody may write to it: that is logged */
 
     /* which of it: applied in this order */
     const char *classes;            /* NULL: all; "@FILE": one name per line; else names joined by newlines */
@@ -199,8 +201,8 @@ typedef struct fb_options {
      * thread, several at once, with packed RGB pixels; what follows gets the result. A negative return makes the sample a bad one; `e` says
      * why (stage "map"). `size` promises the size of every result, where that cannot be known from the steps around it. */
     int (*map)(void *map_ctx, struct fb_map *m, struct fb_error *e);
-    void (*map_done)(void *map_ctx); /* called once when `map` will never be called again: by a failed fb_open or by fb_close; never, if a
-                                        call did not end in time. May be NULL */
+    void (*map_done)(void *map_ctx); /* called once when `map` will never be called again: by a failed fb_open or by fb_close; if a call of
+                                        it did not end in time, later, by that call's thread. May be NULL */
     void *map_ctx;
 
     /* with what */
@@ -208,7 +210,7 @@ typedef struct fb_options {
     uint64_t memory;                /* bytes for slots, reads, caches and scratch of the whole process; 0: a quarter of what is left */
 
     /* and when things go wrong */
-    enum fb_on_error on_error;
+    enum fb_on_error on_error;      /* FB_SKIP: other samples take the place of bad ones; FB_E_DATA after 257 bad ones for a place */
     int64_t max_errors;             /* with FB_SKIP: per rank and epoch; -1: no limit */
 
     void (*progress)(void *ctx, const struct fb_progress *p); /* called while scanning, on the caller's thread; may be NULL */
@@ -250,7 +252,11 @@ typedef struct fb_options {
     const char *group_by;           /* NULL; the manifest's column whose equal values make one sample: bags joined, the key is the value */
 } fb_options;
 
-FB_API void fb_init_options(fb_options *o);
+/* fb_init_options(&o): all defaults. It writes `struct_size` bytes: as many as the struct has in the program that calls, which may know
+ * fewer fields than the library, or more; fields that it does not know have their defaults. */
+FB_API void fb_init_options_sized(fb_options *o, size_t struct_size);
+FB_API void fb_init_options(fb_options *o); /* the symbol, for other languages: the fields of version 0.1, up to group_by */
+#define fb_init_options(o) fb_init_options_sized((o), sizeof(*(o)))
 
 /* ---------------------------------------------------------------------------------------------------------------- simple */
 
@@ -286,16 +292,19 @@ FB_API int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_siz
 /* Where its arrays lie; *device (may be NULL) is the number of the device. */
 FB_API enum fb_memory fb_batch_memory(const fb_batch *b, int *device);
 /* With pin_memory or a device: says that `stream` (a CUstream; 1: the legacy default stream, 2: the one per thread) is going to use the
- * batch. What is queued there from now on finds the copy done; and after the last release the memory stays as it is until the stream has got
- * that far. Needed before the first use, and again for each other stream. Never blocks, except on an emulated device with stream 0, the
- * calling thread: it waits for the copy. Any thread, one at a time for the same batch. FB_E_IO, FB_E_USAGE. */
+ * batch. What is queued there from now on finds the copy done; and after the last release the memory stays as it is until the stream has
+ * got that far. Needed before the first use, and again for each other stream. Never blocks, except on an emulated device with stream 0,
+ * the calling thread: it waits for the copy. Any thread, one at a time for the same batch. FB_E_IO, FB_E_USAGE. */
 FB_API int fb_use_batch(fb_batch *b, uintptr_t stream, struct fb_error *e);
 
 /* More references to a batch; each needs its own release. Any thread, never blocks. The memory never changes while a reference lives. */
 FB_API void fb_retain_batch(fb_batch *b);
 FB_API void fb_release_batch(fb_batch *b);
 
-/* Stops and frees everything but batches still referenced. Returns within a second. NULL is allowed. Idempotent through NULL only. */
+/* Stops and frees everything but batches still referenced. Returns within a second. NULL is allowed. Idempotent through NULL only. A thread
+ * that is stuck (in `map`, in a driver) is left behind with what it uses, which it frees when it comes back; that is logged, and counted in
+ * the statistics. `log`, `progress` and `interrupted` are not called any more when this has returned; `map` may still be running until
+ * map_done is called. */
 FB_API void fb_close(fb_loader *l);
 
 /* -------------------------------------------------------------------------------------------------------------- explicit */
@@ -328,9 +337,9 @@ FB_API void fb_get_rank(const fb_loader *l, int *rank, int *world_size);
 /* What the environment says (torchrun, SLURM, MPI ...); 0 of 1 if it says nothing. FB_E_USAGE: it contradicts itself. */
 FB_API int fb_find_rank(int *rank, int *world_size, struct fb_error *e);
 
-/* The state after the last batch returned, as JSON of less than 1 KB; and back. Loading refuses, with FB_E_STATE and everything that differs in
- * the cause, a state of other data, another selection, seed or kind of order, of an unknown version, or changed since it was saved.
- * fb_force_state loads such a state all the same and logs (level 1) what that means; what is no state at all it still refuses. */
+/* The state after the last batch returned, as JSON of less than 1 KB; and back. Loading refuses, with FB_E_STATE and everything that
+ * differs in the cause, a state of other data, another selection, seed or kind of order, of an unknown version, or changed since it was
+ * saved. fb_force_state loads such a state all the same and logs (level 1) what that means; what is no state at all it still refuses. */
 FB_API int fb_save_state(const fb_loader *l, char *out, size_t out_size);
 FB_API int fb_load_state(fb_loader *l, const char *json, struct fb_error *e);
 FB_API int fb_force_state(fb_loader *l, const char *json, struct fb_error *e);
@@ -347,7 +356,8 @@ FB_API int fb_skip_range(fb_loader *l, uint64_t first, uint64_t last, struct fb_
 FB_API int fb_get_stats(const fb_loader *l, char *out, size_t out_size);
 
 /* What each thread of the loader does until so many more batches were taken, as Chrome trace events (chrome://tracing, ui.perfetto.dev)
- * into the file `path`, which is opened now and written then, or when the loader is closed. FB_E_STATE: a trace is being recorded already. */
+ * into the file `path`, which is opened now and written then, or when the loader is closed. FB_E_STATE: a trace is being recorded
+ * already. */
 FB_API int fb_trace(fb_loader *l, const char *path, uint64_t batches, struct fb_error *e);
 
 /* ------------------------------------------------------------------------------------------------------------- explaining */
@@ -376,8 +386,8 @@ FB_API int fb_get_monitor(const fb_monitor *m, char *out, size_t out_size);
 FB_API void fb_close_monitor(fb_monitor *m); /* NULL is allowed */
 
 /* What the loop waits for, how much could be gained and what to change, as JSON (docs/watch.md, "The summary"): by the rules of
- * `fullbore watch`. With a loader from its own figures, and from the monitor (or NULL) what it saw of the machine; without a loader from the
- * monitor alone, which must look at the program. Returns the length wanted. */
+ * `fullbore watch`. With a loader from its own figures, and from the monitor (or NULL) what it saw of the machine; without a loader from
+ * the monitor alone, which must look at the program. Returns the length wanted. */
 FB_API int fb_get_verdict(const fb_loader *l, fb_monitor *m, char *out, size_t out_size);
 /* The line of `fullbore watch`, of this moment: "GPU: 85% | ... | starved 31%: disk latency". Arguments as above. */
 FB_API int fb_get_status_line(const fb_loader *l, fb_monitor *m, char *out, size_t out_size);

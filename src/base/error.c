@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -15,6 +16,36 @@ void error_clear(struct fb_error *e)
     memset(e, 0, sizeof(*e));
     e->sample = -1;
     e->offset = -1;
+}
+
+static struct fb_error no_memory = {
+    .code = FB_E_NOMEM,
+    .sys_errno = ENOMEM,
+    .sample = -1,
+    .offset = -1,
+    .stage = "feed",
+    .cause = "there is no memory, not even for the error's text",
+    .remedy = "lower memory= or threads=, or free memory on this machine",
+};
+
+struct fb_error *error_new(void)
+{
+    struct fb_error *e = malloc(sizeof(*e));
+    if (!e)
+        return &no_memory;
+    error_clear(e);
+    return e;
+}
+
+int error_is_shared(const struct fb_error *e)
+{
+    return e == &no_memory;
+}
+
+void error_free(struct fb_error *e)
+{
+    if (!error_is_shared(e))
+        free(e);
 }
 
 static bool is_taken(const struct fb_error *e)
@@ -29,21 +60,6 @@ static void start(struct fb_error *e, int code, const char *stage)
     snprintf(e->stage, sizeof(e->stage), "%s", stage);
 }
 
-/* vsnprintf cuts anywhere; what is left must be whole characters. */
-static void fill(char *out, size_t size, const char *format, va_list ap)
-{
-    int wanted = vsnprintf(out, size, format, ap);
-    if (wanted < 0)
-        out[0] = 0;
-    if (wanted < 0 || (size_t)wanted < size)
-        return;
-    size_t length = size - 1, lead = length;
-    while (lead > 0 && length - lead < 4 && ((unsigned char)out[--lead] & 0xC0) == 0x80)
-        ;
-    if ((unsigned char)out[lead] >= 0xC0 && text_utf8_length(out + lead, length - lead) != (int)(length - lead))
-        out[lead] = 0;
-}
-
 int error_set(struct fb_error *e, int code, const char *stage, const char *cause_format, ...)
 {
     if (is_taken(e))
@@ -51,7 +67,7 @@ int error_set(struct fb_error *e, int code, const char *stage, const char *cause
     start(e, code, stage);
     va_list ap;
     va_start(ap, cause_format);
-    fill(e->cause, sizeof(e->cause), cause_format, ap);
+    text_vwords(e->cause, sizeof(e->cause), cause_format, ap);
     va_end(ap);
     return code;
 }
@@ -80,7 +96,7 @@ int error_set_errno(struct fb_error *e, const char *stage, int sys_errno, const 
     char what[256];
     va_list ap;
     va_start(ap, what_format);
-    fill(what, sizeof(what), what_format, ap);
+    text_vwords(what, sizeof(what), what_format, ap);
     va_end(ap);
     char reason[128];
     snprintf(e->cause, sizeof(e->cause), "cannot %s: %s", what, text_errno(sys_errno, reason, sizeof(reason)));
@@ -94,8 +110,18 @@ void error_remedy(struct fb_error *e, const char *format, ...)
         return;
     va_list ap;
     va_start(ap, format);
-    fill(e->remedy, sizeof(e->remedy), format, ap);
+    text_vwords(e->remedy, sizeof(e->remedy), format, ap);
     va_end(ap);
+}
+
+void error_reword(struct fb_error *e, const char *from, const char *to)
+{
+    const char *at = e ? strstr(e->remedy, from) : NULL;
+    char before[sizeof(e->remedy)];
+    if (!at)
+        return;
+    memcpy(before, e->remedy, sizeof(before));
+    text_words(e->remedy, sizeof(e->remedy), "%.*s%s%s", (int)(at - e->remedy), before, to, before + (at - e->remedy) + strlen(from));
 }
 
 void error_at(struct fb_error *e, const char *path, int64_t offset)
@@ -115,6 +141,9 @@ int fb_format_error(const struct fb_error *e, char *out, size_t out_size)
         snprintf(where, sizeof(where), "%s at byte %lld: ", e->path, (long long)e->offset);
     else if (e->path[0])
         snprintf(where, sizeof(where), "%s: ", e->path);
-    return snprintf(out, out_size, "%s: %s%s%s%s", e->stage[0] ? e->stage : "fullbore", where, e->cause, e->remedy[0] ? "; " : "",
-                    e->remedy);
+    struct text t = {.limit = 4 * sizeof(*e)}; /* a record that others filled may hold anything */
+    text_show(&t, "%s: %s%s%s%s", e->stage[0] ? e->stage : "fullbore", where, e->cause, e->remedy[0] ? "; " : "", e->remedy);
+    int n = snprintf(out, out_size, "%s", t.data && !t.failed ? t.data : "fullbore: no memory for the words of an error");
+    text_free(&t);
+    return n;
 }

@@ -19,6 +19,12 @@
 /* Makes `e` empty (sample and offset -1). */
 void error_clear(struct fb_error *e);
 
+/* A record of its own, empty; error_free frees it. Without memory for one: a record for all that says so (error_is_shared), which must
+ * not be changed. Never NULL. */
+struct fb_error *error_new(void);
+int error_is_shared(const struct fb_error *e);
+void error_free(struct fb_error *e);
+
 /* Fills an empty record and returns `code`. The cause is one sentence without a full stop. */
 int error_set(struct fb_error *e, int code, const char *stage, const char *cause_format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -29,6 +35,8 @@ int error_set_errno(struct fb_error *e, const char *stage, int sys_errno, const 
 
 /* Adds to a record what the caller knows; each keeps what is already there. */
 void error_remedy(struct fb_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Says the remedy with the caller's own options: `from` in it becomes `to`. */
+void error_reword(struct fb_error *e, const char *from, const char *to);
 void error_at(struct fb_error *e, const char *path, int64_t offset);
 
 #endif

@@ -1,7 +1,8 @@
 #include "base/log.h"
 
 #include <stdarg.h>
-#include <stdio.h>
+
+#include "base/text.h"
 
 void log_line(const struct log *l, enum log_level level, const char *format, ...)
 {
@@ -10,7 +11,7 @@ void log_line(const struct log *l, enum log_level level, const char *format, ...
     char line[2048];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(line, sizeof(line), format, ap);
+    text_vwords(line, sizeof(line), format, ap);
     va_end(ap);
     l->write(l->ctx, (int)level, line);
 }

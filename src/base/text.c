@@ -18,22 +18,36 @@ static void make_plain_locale(void)
     plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* Makes the calling thread speak C until uselocale(what it returns). */
-static locale_t speak_plainly(void)
+/* Without memory for it (0) the thread's own stays. */
+static locale_t plain(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_plain_locale);
-    return uselocale(plain_locale);
+    return plain_locale;
+}
+
+/* Makes the calling thread speak C until uselocale(what it returns). printf has no version that takes a locale. */
+static locale_t speak_plainly(void)
+{
+    return uselocale(plain());
+}
+
+static double read_double(const char *s, char **stop)
+{
+    return plain() ? strtod_l(s, stop, plain_locale) : strtod(s, stop);
+}
+
+double text_to_double(const char *s)
+{
+    return read_double(s, NULL);
 }
 
 bool text_parse_double(const char *s, double *value, const char **end)
 {
     char *stop;
-    locale_t before = speak_plainly();
     errno = 0;
-    double v = strtod(s, &stop);
+    double v = read_double(s, &stop);
     bool is_number = stop != s && !errno && isfinite(v);
-    uselocale(before);
     *end = stop;
     if (is_number)
         *value = v;
@@ -173,6 +187,18 @@ static size_t shown_as(const char *s, size_t n, char piece[8])
     return (size_t)length;
 }
 
+bool text_is_harmless(const char *s)
+{
+    for (size_t n = strlen(s); n > 0;) {
+        int length = text_utf8_length(s, n);
+        if (length == 0 || is_steering(s, length))
+            return false;
+        s += length;
+        n -= (size_t)length;
+    }
+    return true;
+}
+
 char *text_escape(const char *s, char *out, size_t out_size)
 {
     size_t used = 0, cut = 0; /* `cut` is where "..." would still fit */
@@ -200,9 +226,72 @@ char *text_escape(const char *s, char *out, size_t out_size)
     return out;
 }
 
+int text_vformat(char *out, size_t out_size, const char *format, va_list ap)
+{
+    locale_t before = speak_plainly();
+    int n = vsnprintf(out, out_size, format, ap);
+    uselocale(before);
+    return n;
+}
+
+int text_format(char *out, size_t out_size, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    int n = text_vformat(out, out_size, format, ap);
+    va_end(ap);
+    return n;
+}
+
+/* vsnprintf cuts anywhere; what is left must be whole characters. */
+static void end_between_characters(char *out, size_t length)
+{
+    size_t lead = length;
+    while (lead > 0 && length - lead < 4 && ((unsigned char)out[--lead] & 0xC0) == 0x80)
+        ;
+    if ((unsigned char)out[lead] >= 0xC0 && text_utf8_length(out + lead, length - lead) != (int)(length - lead))
+        out[lead] = 0;
+}
+
+void text_vwords(char *out, size_t out_size, const char *format, va_list ap)
+{
+    char raw[2048];
+    int wanted = text_vformat(out, out_size, format, ap);
+    if (wanted < 0)
+        out[0] = 0;
+    if (wanted >= 0 && (size_t)wanted >= out_size)
+        end_between_characters(out, out_size - 1);
+    if (text_is_harmless(out))
+        return;
+    snprintf(raw, sizeof(raw), "%s", out);
+    text_escape(raw, out, out_size);
+}
+
+void text_words(char *out, size_t out_size, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    text_vwords(out, out_size, format, ap);
+    va_end(ap);
+}
+
 const char *text_errno(int sys_errno, char *out, size_t out_size)
 {
     return strerror_r(sys_errno, out, out_size); /* GNU's: never fails, may return static text */
+}
+
+bool text_parse_digits(const char *s, int base, uint64_t *value)
+{
+    static const char alphabet[] = "0123456789abcdef";
+    uint64_t v = 0;
+    for (const char *p = s; *p; p++) {
+        const char *digit = memchr(alphabet, *p, (size_t)base);
+        if (!digit || __builtin_mul_overflow(v, (uint64_t)base, &v) || __builtin_add_overflow(v, (uint64_t)(digit - alphabet), &v))
+            return false;
+    }
+    if (*s)
+        *value = v;
+    return *s != 0;
 }
 
 bool text_parse_size(const char *s, uint64_t *bytes)
@@ -239,6 +328,6 @@ char *text_size(uint64_t bytes, char *out, size_t out_size)
         value /= 1024;
         u++;
     }
-    snprintf(out, out_size, u ? "%.1f %s" : "%.0f %s", value, units[u]);
+    text_format(out, out_size, u ? "%.1f %s" : "%.0f %s", value, units[u]);
     return out;
 }

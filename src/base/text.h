@@ -2,6 +2,7 @@
 #ifndef FB_BASE_TEXT_H
 #define FB_BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,11 +25,36 @@ void text_free(struct text *t);
  * UTF-8 become \xNN; cut with "..." if too long. */
 char *text_escape(const char *s, char *out, size_t out_size);
 
+/* Is there nothing in it that text_escape would change? */
+bool text_is_harmless(const char *s);
+
+/* snprintf with a decimal point in any locale. */
+int text_format(char *out, size_t out_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int text_vformat(char *out, size_t out_size, const char *format, va_list ap);
+
+/* Words for people, in one line: like text_format, then escaped as text_escape does, cut between characters. What error records, log
+ * lines, verdicts and remarks are made with, so that nothing in them steers a terminal wherever they are printed. Escaping twice changes
+ * nothing. */
+void text_words(char *out, size_t out_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void text_vwords(char *out, size_t out_size, const char *format, va_list ap);
+
+/* text_show.c: like text_printf, but strings among the arguments are escaped: only the format can begin a line or steer a terminal. */
+void text_show(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_vshow(struct text *t, const char *format, va_list ap);
+/* Appends text of which only the line ends are meant: all else is escaped. */
+void text_show_lines(struct text *t, const char *s);
+
 /* strerror for any thread. */
 const char *text_errno(int sys_errno, char *out, size_t out_size);
 
 /* A finite number at the start of s, with a decimal point in any locale; *end is what follows. False: there is none. */
 bool text_parse_double(const char *s, double *value, const char **end);
+
+/* strtod with a decimal point in any locale: for text that is known to be a number, nan and inf among them. */
+double text_to_double(const char *s);
+
+/* Digits of base 10 or 16 (small letters) and nothing else: no sign, no space. False: there is none, or it is too large. */
+bool text_parse_digits(const char *s, int base, uint64_t *value);
 
 /* "64MiB", "2GB", "1.5G", "4096" -> bytes; K M G T mean 1024, as do KiB...; KB... mean 1000. False: not a size. */
 bool text_parse_size(const char *s, uint64_t *bytes);

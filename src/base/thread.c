@@ -1,23 +1,93 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 
 enum { STACK_BYTES = 1 << 20 };
 
+/* Those that a thread raises by what it does are left alone: blocked, they would end the process without a word to handlers that tell of
+ * crashes (Python's faulthandler, sanitizers, crash reporters). */
+static void fill_blocked(sigset_t *set)
+{
+    static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof(raised) / sizeof(raised[0]); i++)
+        sigdelset(set, raised[i]);
+}
+
+/* ---- in the background ---- */
+
+enum { SLICE_NS = 20000000 }; /* long: whoever has a shorter one, the default is 0.7 to 3 ms, may interrupt. Linux 6.12; ignored before */
+
+struct fair_attributes { /* struct sched_attr as of Linux 3.14; glibc 2.36 has no name for it */
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+static _Atomic int background_errno;
+
+/* Whoever runs a program as idle, or in real time, has decided. */
+static void go_into_background(void)
+{
+    int policy = sched_getscheduler(0);
+    if (policy >= 0 && policy != SCHED_OTHER && policy != SCHED_BATCH)
+        return;
+    struct fair_attributes a = {.size = sizeof(a), .policy = SCHED_BATCH, .nice = getpriority(PRIO_PROCESS, 0), .runtime = SLICE_NS};
+    if (syscall(SYS_sched_setattr, 0, &a, 0) != 0)
+        atomic_store_explicit(&background_errno, errno, memory_order_relaxed);
+}
+
+int thread_background_error(void)
+{
+    return atomic_load_explicit(&background_errno, memory_order_relaxed);
+}
+
+struct start {
+    void *(*body)(void *);
+    void *arg;
+};
+
+static void *run_in_background(void *arg)
+{
+    struct start s = *(struct start *)arg;
+    free(arg);
+    go_into_background();
+    return s.body(s.arg);
+}
+
 int thread_start(pthread_t *t, const char *name, void *(*body)(void *), void *arg, struct fb_error *e)
 {
+    struct start *s = malloc(sizeof(*s));
+    if (!s)
+        return error_set_errno(e, "feed", ENOMEM, "start the thread %s", name);
+    *s = (struct start){body, arg};
+    int rc = thread_start_prompt(t, name, run_in_background, s, e);
+    if (rc < 0)
+        free(s);
+    return rc;
+}
+
+int thread_start_prompt(pthread_t *t, const char *name, void *(*body)(void *), void *arg, struct fb_error *e)
+{
     pthread_attr_t attr;
-    sigset_t all, before;
+    sigset_t blocked, before;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    fill_blocked(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     int rc = pthread_create(t, &attr, body, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
@@ -49,6 +119,17 @@ bool thread_join_or_leave(pthread_t t, uint64_t timeout_ns)
         }
         clock_sleep_until_ns(now + nap_ns);
         nap_ns = nap_ns < 1000000 ? 2 * nap_ns : nap_ns;
+    }
+    return true;
+}
+
+bool thread_lock_within(pthread_mutex_t *m, uint64_t timeout_ns)
+{
+    uint64_t now = clock_now_ns(), deadline = now + timeout_ns;
+    for (; pthread_mutex_trylock(m) != 0; now = clock_now_ns()) {
+        if (now >= deadline)
+            return false;
+        clock_sleep_until_ns(now + 100000u);
     }
     return true;
 }

@@ -1,4 +1,12 @@
-/* Threads: named, signals blocked, modest stacks. */
+/* Threads: named, signals blocked, modest stacks, in the background.
+ *
+ * What our threads prepare is used by a thread of the caller's, and that one must not wait for a core while a batch is ready. So ours run
+ * under SCHED_BATCH with a long slice: one of them that wakes does not interrupt the caller, and the caller that wakes interrupts them at
+ * once. Without it next() took 2 to 4 ms on two busy cores (Linux 6.18), nearly all of it waiting for a core, because waking the planner
+ * put the planner there, and a running slice is protected since Linux 6.6. On cores of its own the engine is as fast as before, and no
+ * rights are needed; where a sandbox forbids it, thread_background_error says so. Measured and left out (bench/consumer.py): a short slice,
+ * which is also an early deadline; nice 5 to 19, because it starves the loader as soon as another program wants the cores.
+ */
 #ifndef FB_BASE_THREAD_H
 #define FB_BASE_THREAD_H
 
@@ -8,11 +16,19 @@
 
 #include "base/error.h"
 
-/* Starts a thread called `name` (at most 15 characters) with all signals blocked, so that the host program's handlers run on its own. */
+/* Starts a thread called `name` (at most 15 characters) with all signals blocked but those of crashes (SIGSEGV, SIGABRT and their like), so
+ * that the host program's handlers run on its own threads. */
 int thread_start(pthread_t *t, const char *name, void *(*body)(void *), void *arg, struct fb_error *e);
+/* The same for one that wakes on time rather than works: timers, probes, emulated devices. It stays an ordinary thread. */
+int thread_start_prompt(pthread_t *t, const char *name, void *(*body)(void *), void *arg, struct fb_error *e);
+/* Why a thread could not be put into the background: an errno, or 0 if all could. */
+int thread_background_error(void);
 
 /* Joins within `timeout_ns`; otherwise detaches the thread and returns false: it is stuck in something that cannot be cancelled. */
 bool thread_join_or_leave(pthread_t t, uint64_t timeout_ns);
+
+/* Locks within `timeout_ns`, for who must not wait for ever. False: somebody has it. */
+bool thread_lock_within(pthread_mutex_t *m, uint64_t timeout_ns);
 
 /* Lets others go first; `by` as for nice(1). Without the right to, nothing happens. */
 void thread_be_nice(int by);

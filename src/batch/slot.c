@@ -66,7 +66,9 @@ int slot_shape_add_variable(struct slot_shape *s, const char *name, enum slot_pa
     struct slot_field *f = NULL;
     FB_TRY(describe(s, &f, name, dtype, ndim, shape, NULL, e));
     f->packing = packing;
-    s->row_bytes += f->sample_bytes;
+    s->has_rows = true;
+    if (__builtin_add_overflow(s->row_bytes, f->sample_bytes, &s->row_bytes))
+        return error_set(e, FB_E_USAGE, "batch", "the field %s is too large", f->name);
     s->field_count++;
     return 0;
 }
@@ -76,6 +78,12 @@ size_t slot_bytes(const struct slot_shape *shape, size_t load_bytes)
     return align_up(shape->bytes) + align_up(sizeof(struct slot)) + shape->places * (sizeof(struct slot_place) + load_bytes);
 }
 
+/* A batch of empty arrays has a place in memory, too: mapping nothing would fail, and look like want of memory. */
+static size_t mapped_bytes(const struct slot_shape *shape)
+{
+    return shape->bytes ? shape->bytes : ALIGNMENT;
+}
+
 struct slot *slot_new(const struct slot_shape *shape, void *owner, size_t load_bytes)
 {
     struct slot *s = calloc(1, sizeof(*s));
@@ -83,15 +91,14 @@ struct slot *slot_new(const struct slot_shape *shape, void *owner, size_t load_b
         return NULL;
     s->shape = shape;
     s->owner = owner;
-    s->memory = memory_map(shape->bytes);
+    s->memory = memory_map(mapped_bytes(shape));
     s->place = calloc(shape->places, sizeof(*s->place));
     s->loads = calloc(shape->places, load_bytes);
-    bool has_lengths = shape->row_bytes > 0;
-    if (has_lengths && (s->room = calloc(shape->places, 3 * sizeof(*s->room)))) {
+    if (shape->has_rows && (s->room = calloc(shape->places, 3 * sizeof(*s->room)))) {
         s->start = s->room + shape->places;
         s->rows = s->start + shape->places;
     }
-    if (s->memory && s->place && s->loads && (!has_lengths || s->room))
+    if (s->memory && s->place && s->loads && (!shape->has_rows || s->room))
         return s;
     slot_free(s);
     return NULL;
@@ -99,14 +106,14 @@ struct slot *slot_new(const struct slot_shape *shape, void *owner, size_t load_b
 
 void slot_free(struct slot *s)
 {
-    memory_unmap(s->memory, s->shape->bytes);
+    memory_unmap(s->memory, mapped_bytes(s->shape));
     memory_unmap(s->rows_memory, s->rows_capacity);
     free(s->room);
     free(s->turn);
     free(s->keys);
     free(s->place);
     free(s->loads);
-    free(s->error);
+    error_free(s->error);
     free(s);
 }
 

@@ -37,9 +37,10 @@ struct slot_shape {
     uint32_t places;
     int field_count;
     struct slot_field field[FB_MAX_FIELDS];
-    size_t bytes; /* of the arrays, those of variable length left out */
-    size_t row_bytes; /* of all fields of variable length together: of one row */
-    int length_field; /* of the array with the lengths (SLOT_PADDED) or offsets (SLOT_RAGGED), if row_bytes is not 0 */
+    size_t bytes; /* of the arrays, those of variable length left out; may be 0: arrays without numbers */
+    bool has_rows; /* there are fields of variable length */
+    size_t row_bytes; /* of all of these together: of one row; may be 0 */
+    int length_field; /* of the array with the lengths (SLOT_PADDED) or offsets (SLOT_RAGGED), if has_rows */
 };
 
 /* Adds a field of `shape` (C order unless strides are given); image first, then labels. */
@@ -136,8 +137,8 @@ size_t slot_rows_bytes(const struct slot *s, uint32_t count);
 /* The same for lengths: room is set, `count` places. If more memory is needed than there is, it becomes `bytes`, at least slot_rows_bytes.
  * False: no memory. The budget is the caller's business: rows_capacity tells. */
 bool slot_prepare_rows(struct slot *s, uint32_t count, size_t bytes);
-/* How many rows a place has got, at most its room. The rest of a padded place becomes zero: by the one who fills it, so that this is work for
- * many threads. */
+/* How many rows a place has got, at most its room. The rest of a padded place becomes zero: by the one who fills it, so that this is
+ * work for many threads. */
 void slot_set_rows(struct slot *s, uint32_t place, uint64_t rows);
 /* After the last load: lengths and offsets as they came; closes gaps that shorter stand-ins left. */
 void slot_finish_rows(struct slot *s);

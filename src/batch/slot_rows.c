@@ -1,7 +1,7 @@
 /* Fields of variable length: the rows of a batch lie in memory of their own, sized by what the batch needs and kept for the next one.
  *
- * Room is given before the samples are read, by the lengths that are known of them. A stand-in for a bad sample may be shorter: padding takes
- * care of that by itself; ragged rows are moved together when the last load has finished.
+ * Room is given before the samples are read, by the lengths that are known of them. A stand-in for a bad sample may be shorter: padding
+ * takes care of that by itself; ragged rows are moved together when the last load has finished.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -118,14 +118,16 @@ void slot_set_rows(struct slot *s, uint32_t place, uint64_t rows)
 static void move_together(struct slot *s, int field)
 {
     size_t row = s->shape->field[field].sample_bytes;
+    uint64_t rows = 0;
     char *base = (char *)s->rows_memory + s->rows_at[field], *to = base;
     for (uint32_t i = 0; i < s->count; i++) {
         char *from = base + s->start[i] * row;
         if (to != from)
             memmove(to, from, s->rows[i] * row);
         to += s->rows[i] * row;
+        rows += s->rows[i];
     }
-    s->array[field].shape[0] = (to - base) / (ptrdiff_t)(row ? row : 1);
+    s->array[field].shape[0] = (int64_t)rows;
     s->array[field].bytes = (size_t)(to - base);
 }
 

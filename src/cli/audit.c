@@ -42,7 +42,7 @@ static void print(const struct audit_set *set, const char *const *dir, int count
         if (count == 2)
             audit_print_difference(d, &t);
     }
-    fputs(t.data ? t.data : "", stdout);
+    say_lines(t.data ? t.data : "");
     text_free(&t);
 }
 

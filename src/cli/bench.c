@@ -173,7 +173,7 @@ static void print_json(const struct bench_options *c, const struct bench_request
                     (unsigned long long)s->items, (unsigned long long)s->bytes);
     }
     text_printf(&t, "]}");
-    puts(t.data ? t.data : "{}");
+    say_json(&t);
     text_free(&t);
 }
 
@@ -194,48 +194,48 @@ static void print_verdict(const struct bench_result *r)
     double work = read + decode + transform, idle = stage_named(r, "decode")->waiting_for_input_seconds;
     bool is_emulated = !isnan(r->accelerator_utilization_ratio);
     if (is_emulated && r->exposed_wait_ratio < 0.05)
-        printf("\nThe accelerator was the limit: it waited %.1f %% of the time, the workers were idle %.0f %%.\n", 100 * r->exposed_wait_ratio,
-               100 * idle / (idle + work));
+        say("\nThe accelerator was the limit: it waited %.1f %% of the time, the workers were idle %.0f %%.\n", 100 * r->exposed_wait_ratio,
+            100 * idle / (idle + work));
     else if (idle > 0.3 * (idle + work))
-        printf("\nStorage was the limit: the workers waited %.0f %% of their time for bytes (%llu of %llu reads came from %s).\n",
-               100 * idle / (idle + work), (unsigned long long)r->io_reads, (unsigned long long)(r->io_reads + r->cached_reads), r->io);
+        say("\nStorage was the limit: the workers waited %.0f %% of their time for bytes (%llu of %llu reads came from %s).\n",
+            100 * idle / (idle + work), (unsigned long long)r->io_reads, (unsigned long long)(r->io_reads + r->cached_reads), r->io);
     else
-        printf("\nThe CPU was the limit: %d workers spent %.0f %% on decoding, %.0f %% on transforms, %.0f %% on reading.\n", r->threads,
-               100 * decode / work, 100 * transform / work, 100 * read / work);
+        say("\nThe CPU was the limit: %d workers spent %.0f %% on decoding, %.0f %% on transforms, %.0f %% on reading.\n", r->threads,
+            100 * decode / work, 100 * transform / work, 100 * read / work);
 }
 
 static void print_stages(const struct bench_result *r)
 {
     char bytes[32];
-    printf("\n%-10s %10s %10s %10s %10s %12s\n", "stage", "busy s", "input s", "output s", "items", "bytes");
+    say("\n%-10s %10s %10s %10s %10s %12s\n", "stage", "busy s", "input s", "output s", "items", "bytes");
     for (int i = 0; i < r->stage_count; i++) {
         const struct bench_stage *s = &r->stage[i];
-        printf("%-10s %10.3f %10.3f %10.3f %10llu %12s\n", s->name, s->busy_seconds, s->waiting_for_input_seconds,
-               s->waiting_for_output_seconds, (unsigned long long)s->items, text_size(s->bytes, bytes, sizeof(bytes)));
+        say("%-10s %10.3f %10.3f %10.3f %10llu %12s\n", s->name, s->busy_seconds, s->waiting_for_input_seconds,
+            s->waiting_for_output_seconds, (unsigned long long)s->items, text_size(s->bytes, bytes, sizeof(bytes)));
     }
-    printf("(sums over threads; input: waited for the stage before, output: for the stage after)\n");
+    say("(sums over threads; input: waited for the stage before, output: for the stage after)\n");
 }
 
 static void print_table(const struct bench_request *q, const struct bench_result *r)
 {
     char peak[32], rss[32];
-    printf("%-22s %.1f per second (%llu samples in %llu batches, %d threads)\n", "samples", r->samples_per_second,
-           (unsigned long long)r->samples, (unsigned long long)r->batches, r->threads);
+    say("%-22s %.1f per second (%llu samples in %llu batches, %d threads)\n", "samples", r->samples_per_second,
+        (unsigned long long)r->samples, (unsigned long long)r->batches, r->threads);
     if (q->step_seconds > 0)
-        printf("%-22s %.1f %% busy with steps of %g ms\n", "accelerator", 100 * r->accelerator_utilization_ratio, q->step_seconds * 1e3);
-    printf("%-22s %.1f %% of the time\n", "waiting for data", 100 * r->exposed_wait_ratio);
+        say("%-22s %.1f %% busy with steps of %g ms\n", "accelerator", 100 * r->accelerator_utilization_ratio, q->step_seconds * 1e3);
+    say("%-22s %.1f %% of the time\n", "waiting for data", 100 * r->exposed_wait_ratio);
     if (r->device[0])
-        printf("%-22s %s copied to it (%s)\n", "device", text_size(r->device_bytes, peak, sizeof(peak)), r->device);
-    printf("%-22s %.3f s per 1000 samples\n", "CPU", r->cpu_seconds_per_1000_samples);
-    printf("%-22s %s in the budget, %s resident at most\n", "memory", text_size(r->budget_peak_bytes, peak, sizeof(peak)),
-           text_size(r->rss_peak_bytes, rss, sizeof(rss)));
-    printf("%-22s %.3f s\n", "first batch after", r->time_to_first_batch_seconds);
+        say("%-22s %s copied to it (%s)\n", "device", text_size(r->device_bytes, peak, sizeof(peak)), r->device);
+    say("%-22s %.3f s per 1000 samples\n", "CPU", r->cpu_seconds_per_1000_samples);
+    say("%-22s %s in the budget, %s resident at most\n", "memory", text_size(r->budget_peak_bytes, peak, sizeof(peak)),
+        text_size(r->rss_peak_bytes, rss, sizeof(rss)));
+    say("%-22s %.3f s\n", "first batch after", r->time_to_first_batch_seconds);
     if (!isnan(r->epoch_gap_seconds))
-        printf("%-22s %.1f ms (median step %.1f ms)\n", "gap between epochs", r->epoch_gap_seconds * 1e3, r->step_median_seconds * 1e3);
+        say("%-22s %.1f ms (median step %.1f ms)\n", "gap between epochs", r->epoch_gap_seconds * 1e3, r->step_median_seconds * 1e3);
     if (!isnan(r->probe_p99_seconds))
-        printf("%-22s %.2f ms late at p99\n", "a 1 ms timer is", r->probe_p99_seconds * 1e3);
+        say("%-22s %.2f ms late at p99\n", "a 1 ms timer is", r->probe_p99_seconds * 1e3);
     if (!isnan(r->evicted_share))
-        printf("%-22s %.0f %% of the files' pages dropped from the cache first\n", "cold", 100 * r->evicted_share);
+        say("%-22s %.0f %% of the files' pages dropped from the cache first\n", "cold", 100 * r->evicted_share);
     print_stages(r);
     print_verdict(r);
 }
@@ -258,14 +258,16 @@ static int run(int argc, char **argv, uint64_t started_ns)
     rc = fill_request(&c, source[0], expand_transform(&c, transforms, sizeof(transforms)), fields, &q, &e);
     if (rc == 0)
         rc = bench_run(&q, &r, &e);
-    if (rc < 0)
+    if (rc < 0) {
+        error_reword(&e, "on_error=\"skip\"", "--on-error skip");
         return cli_fail(&e);
+    }
     if (c.json)
         print_json(&c, &q, &r);
     else
         print_table(&q, &r);
     if (r.bad)
-        fprintf(stderr, "fullbore: %llu bad samples were replaced:\n%s", (unsigned long long)r.bad, r.bad_list ? r.bad_list : "");
+        talk_list("fullbore: %llu bad samples were replaced:\n", r.bad, r.bad_list);
     int code = r.bad ? EXIT_PARTLY : EXIT_DONE;
     bench_free(&r);
     return code;

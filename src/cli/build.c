@@ -122,9 +122,9 @@ static int parse_compression(const char *text)
 
 static int usage(const char *format, const char *value)
 {
-    fprintf(stderr, "fullbore build: ");
-    fprintf(stderr, format, value);
-    fprintf(stderr, "\nusage: fullbore build %s\n", verb_build.usage);
+    talk("fullbore build: ");
+    talk(format, value);
+    talk("\nusage: fullbore build %s\n", verb_build.usage);
     return EXIT_USAGE;
 }
 
@@ -174,11 +174,12 @@ static void progress(void *ctx, const struct build_progress *p)
     int width = 24, full = (int)(width * share);
     if (!progress_is_due(line, share, p->files == p->files_total, p->seconds))
         return;
-    fprintf(stderr, "%sbuilding [%.*s%.*s] %llu of %llu files, %.0f files/s, %llu rows, %s left, most time: %s%s", line->before, full,
-            "========================", width - full, "                        ", (unsigned long long)p->files,
-            (unsigned long long)p->files_total, p->seconds > 0 ? (double)done / p->seconds : 0, (unsigned long long)p->rows,
-            progress_rest(done, p->files_total - p->files_before, p->seconds, rest, sizeof(rest)), build_stage_names[p->bottleneck],
-            line->after);
+    talk_raw(line->before);
+    talk("building [%.*s%.*s] %llu of %llu files, %.0f files/s, %llu rows, %s left, most time: %s", full, "========================",
+         width - full, "                        ", (unsigned long long)p->files, (unsigned long long)p->files_total,
+         p->seconds > 0 ? (double)done / p->seconds : 0, (unsigned long long)p->rows,
+         progress_rest(done, p->files_total - p->files_before, p->seconds, rest, sizeof(rest)), build_stage_names[p->bottleneck]);
+    talk_raw(line->after);
 }
 
 /* ---- results ---- */
@@ -188,11 +189,11 @@ static int write_report(const struct build_result *r, const char *path, const st
     struct text t = {.limit = 1 << 20};
     build_report_text(r, q, &t);
     FILE *f = path ? fopen(path, "we") : stderr;
-    bool is_written = f && t.data && fputs(t.data, f) >= 0;
+    bool is_written = f && t.data && say_lines_to(f, t.data);
     if (path && f && fclose(f) != 0)
         is_written = false;
     if (!is_written)
-        fprintf(stderr, "fullbore build: the report could not be written%s%s\n", path ? " to " : "", path ? path : "");
+        talk("fullbore build: the report could not be written%s%s\n", path ? " to " : "", path ? path : "");
     text_free(&t);
     return is_written ? EXIT_DONE : EXIT_FAILED;
 }
@@ -201,7 +202,7 @@ static void print_json(const struct build_result *r, const struct build_request 
 {
     struct text t = {.limit = 1 << 20};
     build_report_json(r, q, &t);
-    puts(t.data ? t.data : "{}");
+    say_json(&t);
     text_free(&t);
 }
 
@@ -209,9 +210,8 @@ static int fail(const struct build_result *r, const struct fb_error *e)
 {
     int code = cli_fail(e);
     if (r->is_kept)
-        fprintf(stderr,
-                "  %llu rows are written and kept beside the output; the same command with --resume goes on, without it starts anew\n",
-                (unsigned long long)r->rows);
+        talk("  %llu rows are written and kept beside the output; the same command with --resume goes on, without it starts anew\n",
+             (unsigned long long)r->rows);
     return code;
 }
 
@@ -237,10 +237,9 @@ static int build(const char *source, const struct build_options *c)
     if (rc == 0 && c->json)
         print_json(&r, &q);
     else if (rc == 0)
-        printf("%s: %llu rows of %llu files\n", c->output, (unsigned long long)r.rows, (unsigned long long)r.files);
+        say("%s: %llu rows of %llu files\n", c->output, (unsigned long long)r.rows, (unsigned long long)r.files);
     if (r.skipped)
-        fprintf(stderr, "fullbore: %llu recordings were left out:\n%s", (unsigned long long)r.skipped,
-                r.skipped_list ? r.skipped_list : "");
+        talk_list("fullbore: %llu recordings were left out:\n", r.skipped, r.skipped_list);
     build_result_free(&r);
     return code;
 }

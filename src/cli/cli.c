@@ -1,31 +1,112 @@
 #include "cli/cli.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+enum { SAY_MOST = 1 << 28 }; /* bytes at once; no list is that long */
+
+/* ---- talking ---- */
+
+static bool vsay_to(FILE *to, const char *format, va_list ap)
+{
+    struct text t = {.limit = SAY_MOST};
+    text_vshow(&t, format, ap);
+    bool is_said = !t.failed && (!t.length || fwrite(t.data, t.length, 1, to) == 1);
+    text_free(&t);
+    return is_said;
+}
+
+void say_to(FILE *to, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    vsay_to(to, format, ap);
+    va_end(ap);
+}
+
+void say(const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    vsay_to(stdout, format, ap);
+    va_end(ap);
+}
+
+void talk(const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    vsay_to(stderr, format, ap);
+    va_end(ap);
+}
+
+bool say_lines_to(FILE *to, const char *lines)
+{
+    struct text t = {.limit = SAY_MOST};
+    text_show_lines(&t, lines);
+    bool is_said = !t.failed && (!t.length || fwrite(t.data, t.length, 1, to) == 1);
+    text_free(&t);
+    return is_said;
+}
+
+void say_lines(const char *lines)
+{
+    say_lines_to(stdout, lines);
+}
+
+void talk_lines(const char *lines)
+{
+    if (lines)
+        say_lines_to(stderr, lines);
+}
+
+void talk_raw(const char *codes)
+{
+    fputs(codes, stderr);
+}
+
+void say_json(const struct text *t)
+{
+    say_lines(t->data && !t->failed ? t->data : "{}");
+    say("\n");
+}
+
+void talk_list(const char *format, uint64_t count, const char *list)
+{
+    talk(format, (unsigned long long)count);
+    talk_lines(list);
+}
+
 /* ---- help ---- */
 
 void cli_print_help(const struct verb *v)
 {
-    printf("usage: fullbore %s %s\n\n%s\n\noptions:\n", v->name, v->usage, v->summary);
+    say("usage: fullbore %s ", v->name);
+    say_lines(v->usage);
+    say("\n\n%s\n\noptions:\n", v->summary);
     for (const struct option *o = v->options; o->name; o++) {
         char left[48];
         snprintf(left, sizeof(left), "--%s%s%s", o->name, o->metavar ? " " : "", o->metavar ? o->metavar : "");
-        printf("  %-24s %s\n", left, o->help);
+        say("  %-24s %s\n", left, o->help);
     }
-    printf("  %-24s %s\n\nexamples:\n%s\n", "--help", "this text", v->examples);
-    printf("exit codes: 0 done, 1 failed, 2 usage, 3 data damaged, 4 partly done, 5 threshold not met, 130 interrupted\n");
+    say("  %-24s %s\n\nexamples:\n", "--help", "this text");
+    say_lines(v->examples);
+    say("\n");
+    say("exit codes: 0 done, 1 failed, 2 usage, 3 data damaged, 4 partly done, 5 threshold not met, 130 interrupted\n");
 }
 
 /* ---- arguments ---- */
 
 static int usage_error(const struct verb *v, const struct fb_error *e)
 {
-    fprintf(stderr, "fullbore %s: %s%s%s\n", v->name, e->cause, e->remedy[0] ? "; " : "", e->remedy);
-    fprintf(stderr, "usage: fullbore %s %s\n'fullbore %s --help' tells more.\n", v->name, v->usage, v->name);
+    talk("fullbore %s: %s%s%s\n", v->name, e->cause, e->remedy[0] ? "; " : "", e->remedy);
+    talk("usage: fullbore %s ", v->name);
+    talk_lines(v->usage);
+    talk("\n'fullbore %s --help' tells more.\n", v->name);
     return -1 - EXIT_USAGE;
 }
 
@@ -84,14 +165,17 @@ bool cli_has_colour(void)
 
 int cli_fail(const struct fb_error *e)
 {
-    const char *red = cli_has_colour() ? "\x1b[31m" : "", *off = cli_has_colour() ? "\x1b[0m" : "";
-    fprintf(stderr, "fullbore: %s", red);
+    bool has_colour = cli_has_colour();
+    talk("fullbore: ");
+    talk_raw(has_colour ? "\x1b[31m" : "");
     if (e->path[0])
-        fprintf(stderr, "%s: ", e->path);
+        talk("%s: ", e->path);
     if (e->path[0] && e->offset >= 0)
-        fprintf(stderr, "byte %lld: ", (long long)e->offset);
-    fprintf(stderr, "%s%s", e->cause, off);
-    fprintf(stderr, "%s%s\n", e->remedy[0] ? "\n  " : "", e->remedy);
+        talk("byte %lld: ", (long long)e->offset);
+    talk("%s", e->cause);
+    talk_raw(has_colour ? "\x1b[0m" : "");
+    talk_raw(e->remedy[0] ? "\n  " : "");
+    talk("%s\n", e->remedy);
     switch (e->code) {
     case FB_E_USAGE: return EXIT_USAGE;
     case FB_E_DATA: return EXIT_DAMAGED;
@@ -122,11 +206,11 @@ static void show_progress(void *ctx, const struct fb_progress *p)
     if (!isatty(STDERR_FILENO))
         return;
     if (p->total)
-        fprintf(stderr, "\r\x1b[K%s: %llu of %llu", p->what, (unsigned long long)p->done, (unsigned long long)p->total);
+        talk("\r\x1b[K%s: %llu of %llu", p->what, (unsigned long long)p->done, (unsigned long long)p->total);
     else
-        fprintf(stderr, "\r\x1b[K%s: %llu", p->what, (unsigned long long)p->done);
+        talk("\r\x1b[K%s: %llu", p->what, (unsigned long long)p->done);
     if (p->total && p->done == p->total)
-        fprintf(stderr, "\r\x1b[K");
+        talk("\r\x1b[K");
 }
 
 static void show_log(void *ctx, int level, const char *line)
@@ -139,7 +223,7 @@ static void show_log(void *ctx, int level, const char *line)
         if (strcmp(wanted, names[i]) == 0)
             most = i;
     if (level <= most)
-        fprintf(stderr, "fullbore: %s\n", line);
+        talk("fullbore: %s\n", line);
 }
 
 void cli_wire(fb_options *o)

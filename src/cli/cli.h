@@ -4,9 +4,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 
 /* Exit codes: promises. */
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3, EXIT_PARTLY = 4, EXIT_THRESHOLD = 5, EXIT_INTERRUPTED = 130 };
@@ -24,9 +26,25 @@ extern const struct verb verb_info, verb_bench, verb_index, verb_watch, verb_rep
     verb_stage, verb_audit, verb_build;
 extern const struct verb *const verb_list[]; /* NULL-terminated */
 
-/* Parses options (--name value, --name=value) and up to `most` positional arguments. Prints usage errors and help itself; returns a count of
- * positionals, or -1 - exit code when the verb should end now. */
+/* Parses options (--name value, --name=value) and up to `most` positional arguments. Prints usage errors and help itself; returns a
+ * count of positionals, or -1 - exit code when the verb should end now. */
 int cli_parse(const struct verb *v, int argc, char **argv, void *target, const char **positional, int most);
+
+/* What the verbs print. Strings among the arguments are data and come out escaped (text_show): only the format begins lines. `say` goes to
+ * stdout, `talk` to stderr; both write numbers with a point in any locale. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void talk(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void say_to(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Text of several lines; all but the line ends is escaped. */
+void say_lines(const char *lines);
+void talk_lines(const char *lines); /* NULL: nothing */
+bool say_lines_to(FILE *to, const char *lines); /* false: it could not be written */
+/* "{...}" and a line end; "{}" if there was no memory for it. */
+void say_json(const struct text *t);
+/* A count in words, then its list. */
+void talk_list(const char *format, uint64_t count, const char *list);
+/* Our own codes for a terminal, as they are. */
+void talk_raw(const char *codes);
 
 /* Prints an error for people and returns the exit code that goes with it. */
 int cli_fail(const struct fb_error *e);

@@ -128,42 +128,42 @@ static void print_json(const struct doctor_result *r)
         put_row(&t, &r->row[i]);
     }
     text_printf(&t, "]}");
-    puts(t.data ? t.data : "{}");
+    say_json(&t);
     text_free(&t);
 }
 
 static void print_limit(const char *name, double value)
 {
     if (isfinite(value))
-        printf("%.0f %s", value, name);
+        say("%.0f %s", value, name);
     else
-        printf("%s without limit", name);
+        say("%s without limit", name);
 }
 
 static void print_limits(const struct doctor_machine *m)
 {
     char locked[32];
-    printf("%-12s ", "limits");
+    say("%-12s ", "limits");
     print_limit("open files", m->files_limit);
-    printf(", ");
+    say(", ");
     print_limit("processes", m->processes_limit);
-    printf(", %s of locked memory\n",
-           isfinite(m->locked_bytes_limit) ? text_size((uint64_t)m->locked_bytes_limit, locked, sizeof(locked)) : "any amount");
+    say(", %s of locked memory\n",
+        isfinite(m->locked_bytes_limit) ? text_size((uint64_t)m->locked_bytes_limit, locked, sizeof(locked)) : "any amount");
 }
 
 static void print_storage(const struct storage_probe *p, bool is_bucket)
 {
     if (!p->points)
         return;
-    printf("%-12s %s of %.*f KB", is_bucket ? "bucket" : "storage", is_bucket ? "requests" : "reads", p->read_bytes < 1e4,
-           p->read_bytes / 1e3);
+    say("%-12s %s of %.*f KB", is_bucket ? "bucket" : "storage", is_bucket ? "requests" : "reads", p->read_bytes < 1e4,
+        p->read_bytes / 1e3);
     for (int i = 0; i < p->points; i++)
-        printf("%s %d at a time %.0f/s (%.0f MB/s, %.2f ms)", i ? "," : ":", p->point[i].depth, p->point[i].reads_per_s,
-               p->point[i].bytes_per_s / 1e6, 1e3 * p->point[i].latency_s);
+        say("%s %d at a time %.0f/s (%.0f MB/s, %.2f ms)", i ? "," : ":", p->point[i].depth, p->point[i].reads_per_s,
+            p->point[i].bytes_per_s / 1e6, 1e3 * p->point[i].latency_s);
     if (is_bucket)
-        printf("\n");
+        say("\n");
     else
-        printf("%s; an open %.3f ms\n", p->is_direct ? "" : " (through the page cache)", 1e3 * p->open_s);
+        say("%s; an open %.3f ms\n", p->is_direct ? "" : " (through the page cache)", 1e3 * p->open_s);
 }
 
 /* What the data is and where it lies. */
@@ -171,19 +171,19 @@ static void print_data(const struct doctor_result *r)
 {
     const struct doctor_machine *m = &r->machine;
     char bytes[32], mount[300];
-    printf("%-12s %llu %s, %s, ", "data", (unsigned long long)r->samples, r->data.has_rows ? "rows" : "samples",
-           text_size(r->data.bytes, bytes, sizeof(bytes)));
+    say("%-12s %llu %s, %s, ", "data", (unsigned long long)r->samples, r->data.has_rows ? "rows" : "samples",
+        text_size(r->data.bytes, bytes, sizeof(bytes)));
     if (m->is_bucket)
-        printf("in a bucket");
+        say("in a bucket");
     else
-        printf("on %s at %s", m->kind, text_escape(m->mount, mount, sizeof(mount)));
+        say("on %s at %s", m->kind, text_escape(m->mount, mount, sizeof(mount)));
     for (int i = 0; i < r->data.format_count; i++)
-        printf("%s%s %.0f %%", i ? ", " : "; ", r->data.format[i].name, 100.0 * (double)r->data.format[i].files / (double)r->data.looked);
+        say("%s%s %.0f %%", i ? ", " : "; ", r->data.format[i].name, 100.0 * (double)r->data.format[i].files / (double)r->data.looked);
     if (r->data.width_median)
-        printf("; %u x %u", r->data.width_median, r->data.height_median);
-    printf("\n");
+        say("; %u x %u", r->data.width_median, r->data.height_median);
+    say("\n");
     for (int i = 0; i < r->data.remark_count; i++)
-        printf("%-12s %s\n", i ? "" : "to know", r->data.remark[i]);
+        say("%-12s %s\n", i ? "" : "to know", r->data.remark[i]);
 }
 
 static void print_chunks(const struct doctor_chunks *c)
@@ -191,35 +191,35 @@ static void print_chunks(const struct doctor_chunks *c)
     char name[200];
     text_escape(c->array, name, sizeof(name));
     if (c->chunks_of_row > 1)
-        printf("%-12s badly for rows: one row of %s lies in %llu chunks\n", "chunked", name, (unsigned long long)c->chunks_of_row);
+        say("%-12s badly for rows: one row of %s lies in %llu chunks\n", "chunked", name, (unsigned long long)c->chunks_of_row);
     else
-        printf("%-12s badly for rows in any order: %llu rows of %s are unfiltered for each one that is wanted\n", "chunked",
-               (unsigned long long)c->now_rows, name);
+        say("%-12s badly for rows in any order: %llu rows of %s are unfiltered for each one that is wanted\n", "chunked",
+            (unsigned long long)c->now_rows, name);
 }
 
 static void print_budget(const struct doctor_budget *b)
 {
     char ram[32], cache[32];
-    printf("%-12s %.0f samples/s from the bucket take %.3f GB/s and %.0f requests/s; it gave %.3f GB/s and %.0f requests/s\n", "epoch 0",
-           b->rate, b->bytes_per_s / 1e9, b->requests_per_s, b->given_bytes_per_s / 1e9, b->given_requests_per_s);
+    say("%-12s %.0f samples/s from the bucket take %.3f GB/s and %.0f requests/s; it gave %.3f GB/s and %.0f requests/s\n", "epoch 0",
+        b->rate, b->bytes_per_s / 1e9, b->requests_per_s, b->given_bytes_per_s / 1e9, b->given_requests_per_s);
     if (isfinite(b->in_flight))
-        printf("%-12s %.0f requests in flight: %.0f batches ahead, %s of memory\n", "for that", ceil(b->in_flight), b->batches_ahead,
-               text_size((uint64_t)b->ram_bytes, ram, sizeof(ram)));
-    printf("%-12s full speed with a cache of %s\n", "epoch 1 on", text_size((uint64_t)b->cache_bytes, cache, sizeof(cache)));
+        say("%-12s %.0f requests in flight: %.0f batches ahead, %s of memory\n", "for that", ceil(b->in_flight), b->batches_ahead,
+            text_size((uint64_t)b->ram_bytes, ram, sizeof(ram)));
+    say("%-12s full speed with a cache of %s\n", "epoch 1 on", text_size((uint64_t)b->cache_bytes, cache, sizeof(cache)));
 }
 
 static const char *duration(double seconds, char *out, size_t size)
 {
-    snprintf(out, size, seconds < 1e-4 ? "%.2f us" : "%.3f ms", seconds * (seconds < 1e-4 ? 1e6 : 1e3));
+    text_format(out, size, seconds < 1e-4 ? "%.2f us" : "%.3f ms", seconds * (seconds < 1e-4 ? 1e6 : 1e3));
     return out;
 }
 
 static void print_measured(const struct doctor_result *r)
 {
     char first[24], known[24], decode[24], transform[24];
-    printf("%-12s %llu samples: %s of CPU each at first, %s later; a worker's decode %s, transform %s\n", "measured",
-           (unsigned long long)r->measured, duration(r->first_cpu_s, first, sizeof(first)), duration(r->known_cpu_s, known, sizeof(known)),
-           duration(r->decode_s, decode, sizeof(decode)), duration(r->transform_s, transform, sizeof(transform)));
+    say("%-12s %llu samples: %s of CPU each at first, %s later; a worker's decode %s, transform %s\n", "measured",
+        (unsigned long long)r->measured, duration(r->first_cpu_s, first, sizeof(first)), duration(r->known_cpu_s, known, sizeof(known)),
+        duration(r->decode_s, decode, sizeof(decode)), duration(r->transform_s, transform, sizeof(transform)));
 }
 
 /* What is in the way, in a few words. */
@@ -236,36 +236,36 @@ static void print_facts(const struct doctor_result *r)
 {
     const struct doctor_machine *m = &r->machine;
     char memory[32], shm[32];
-    printf("%-12s %d cores, %d workers, %s of memory free (copies %.1f GB/s), %s in /dev/shm, reads by %s\n", "machine", m->cores,
-           m->threads, text_size((uint64_t)m->memory_available_bytes, memory, sizeof(memory)), m->copy_bytes_per_s / 1e9,
-           text_size((uint64_t)m->shm_free_bytes, shm, sizeof(shm)), r->io);
+    say("%-12s %d cores, %d workers, %s of memory free (copies %.1f GB/s), %s in /dev/shm, reads by %s\n", "machine", m->cores,
+        m->threads, text_size((uint64_t)m->memory_available_bytes, memory, sizeof(memory)), m->copy_bytes_per_s / 1e9,
+        text_size((uint64_t)m->shm_free_bytes, shm, sizeof(shm)), r->io);
     print_limits(m);
-    printf("%-12s %s\n", "accelerator", m->gpu);
+    say("%-12s %s\n", "accelerator", m->gpu);
     print_data(r);
     print_storage(&r->storage, m->is_bucket);
     print_measured(r);
     if (r->others_cores > 0.3)
-        printf("%-12s other programs used %.1f cores meanwhile; without them it would be faster, and the figures below steadier\n", "",
-               r->others_cores);
+        say("%-12s other programs used %.1f cores meanwhile; without them it would be faster, and the figures below steadier\n", "",
+            r->others_cores);
     if (isnan(r->cold_rate))
-        printf("%-12s storage was not measured: the files could not be dropped from memory\n", "");
+        say("%-12s storage was not measured: the files could not be dropped from memory\n", "");
     if (r->chunks.now_rows)
         print_chunks(&r->chunks);
-    printf("%-12s %s\n", "bottleneck", bottleneck(r));
+    say("%-12s %s\n", "bottleneck", bottleneck(r));
 }
 
 static void print_rate(double x)
 {
     if (isnan(x))
-        printf(" %8s", "n/a");
+        say(" %8s", "n/a");
     else
-        printf(" %8.0f", x);
+        say(" %8.0f", x);
 }
 
 static void print_room(double bytes)
 {
     char size[32];
-    printf(" %9s", bytes > 0 ? text_size((uint64_t)bytes, size, sizeof(size)) : "-");
+    say(" %9s", bytes > 0 ? text_size((uint64_t)bytes, size, sizeof(size)) : "-");
 }
 
 static double off_by(double predicted, double measured)
@@ -275,14 +275,14 @@ static double off_by(double predicted, double measured)
 
 static void print_proof(const struct doctor_result *r)
 {
-    printf("\n%-38s %8s %8s %7s %8s %8s %7s\n", "tried on a sample", "1st/s", "measured", "off", "later/s", "measured", "off");
+    say("\n%-38s %8s %8s %7s %8s %8s %7s\n", "tried on a sample", "1st/s", "measured", "off", "later/s", "measured", "off");
     for (int i = 0; i < r->rows; i++) {
         const struct doctor_row *w = &r->row[i];
         if (isnan(w->proved_later))
             continue;
-        printf("%-38s", w->change);
-        print_rate(w->first_rate), print_rate(w->proved_first), printf(" %+5.0f %%", off_by(w->first_rate, w->proved_first));
-        print_rate(w->later_rate), print_rate(w->proved_later), printf(" %+5.0f %%\n", off_by(w->later_rate, w->proved_later));
+        say("%-38s", w->change);
+        print_rate(w->first_rate), print_rate(w->proved_first), say(" %+5.0f %%", off_by(w->first_rate, w->proved_first));
+        print_rate(w->later_rate), print_rate(w->proved_later), say(" %+5.0f %%\n", off_by(w->later_rate, w->proved_later));
     }
 }
 
@@ -291,22 +291,22 @@ static void print_table(const struct doctor_result *r)
     bool has_step = !isnan(r->wanted_rate);
     print_facts(r);
     if (has_step)
-        printf("%-12s %.0f samples/s\n", "wanted", r->wanted_rate);
+        say("%-12s %.0f samples/s\n", "wanted", r->wanted_rate);
     if (r->machine.is_bucket)
         print_budget(&r->budget);
-    printf("\n%-38s %8s %8s %8s %8s %7s%s %9s %9s\n", "predicted", "1st/s", "later/s", "s/batch", "s/epoch", "run h",
-           has_step ? "   busy" : "", "disk", "RAM");
+    say("\n%-38s %8s %8s %8s %8s %7s%s %9s %9s\n", "predicted", "1st/s", "later/s", "s/batch", "s/epoch", "run h",
+        has_step ? "   busy" : "", "disk", "RAM");
     for (int i = 0; i < r->rows; i++) {
         const struct doctor_row *w = &r->row[i];
-        printf("%-38s", w->change);
+        say("%-38s", w->change);
         print_rate(w->first_rate);
         print_rate(w->later_rate);
-        printf(" %8.3f %8.1f %7.2f", w->batch_seconds, w->epoch_seconds, w->run_seconds / 3600);
+        say(" %8.3f %8.1f %7.2f", w->batch_seconds, w->epoch_seconds, w->run_seconds / 3600);
         if (has_step)
-            printf(" %4.0f %%", 100 * w->accelerator_ratio);
+            say(" %4.0f %%", 100 * w->accelerator_ratio);
         print_room(w->disk_bytes);
         print_room(w->ram_bytes);
-        printf("%s%s\n", w->command[0] ? "   " : "", w->command);
+        say("%s%s\n", w->command[0] ? "   " : "", w->command);
     }
 }
 

@@ -32,20 +32,20 @@ static void print_json(const struct index_result *r)
                 (unsigned long long)r->samples, (unsigned long long)r->bytes, (unsigned long long)r->records,
                 (unsigned long long)r->record_bytes, share(r), (unsigned long long)r->bad);
     text_printf(&t, "\"learn_seconds\":%.3f,\"catalog_is_new\":%s}", r->learn_seconds, r->is_fresh ? "true" : "false");
-    puts(t.data ? t.data : "{}");
+    say_json(&t);
     text_free(&t);
 }
 
 static void print_table(const struct index_result *r, bool has_learnt)
 {
     char bytes[32];
-    printf("%-10s %llu samples, %s\n", "catalog", (unsigned long long)r->samples, r->is_fresh ? "made now" : "up to date");
-    printf("%-10s %llu records, %s (%.1f %% of the data)\n", "learnt", (unsigned long long)r->records,
-           text_size(r->record_bytes, bytes, sizeof(bytes)), 100 * share(r));
+    say("%-10s %llu samples, %s\n", "catalog", (unsigned long long)r->samples, r->is_fresh ? "made now" : "up to date");
+    say("%-10s %llu records, %s (%.1f %% of the data)\n", "learnt", (unsigned long long)r->records,
+        text_size(r->record_bytes, bytes, sizeof(bytes)), 100 * share(r));
     if (has_learnt)
-        printf("%-10s %.1f s, %.0f samples per second\n", "took", r->learn_seconds, (double)r->samples / r->learn_seconds);
+        say("%-10s %.1f s, %.0f samples per second\n", "took", r->learn_seconds, (double)r->samples / r->learn_seconds);
     else if (r->records < r->samples)
-        printf("\nThe first epoch learns the rest, or --learn does it now.\n");
+        say("\nThe first epoch learns the rest, or --learn does it now.\n");
 }
 
 static int run(int argc, char **argv, uint64_t started_ns)
@@ -73,7 +73,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
     else
         print_table(&r, c.learn);
     if (r.bad)
-        fprintf(stderr, "fullbore: %llu samples could not be decoded:\n%s", (unsigned long long)r.bad, r.bad_list ? r.bad_list : "");
+        talk_list("fullbore: %llu samples could not be decoded:\n", r.bad, r.bad_list);
     free(r.bad_list);
     return r.bad ? EXIT_PARTLY : EXIT_DONE;
 }

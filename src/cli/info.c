@@ -108,7 +108,7 @@ static void print_json(const struct info *i)
     if (!is_image)
         put_arrays(&t, i);
     text_printf(&t, "}");
-    puts(t.data ? t.data : "{}");
+    say_json(&t);
     text_free(&t);
 }
 
@@ -117,18 +117,18 @@ static void print_labels(const struct info *i)
     for (int k = 0; k < i->field_count; k++) {
         const struct info_field *f = &i->field[k];
         if (f->is_class)
-            printf("%-12s %s: %d classes of %llu to %llu samples\n", k ? "" : "labels", f->name, i->classes,
-                   (unsigned long long)i->smallest_class, (unsigned long long)i->largest_class);
+            say("%-12s %s: %d classes of %llu to %llu samples\n", k ? "" : "labels", f->name, i->classes,
+                (unsigned long long)i->smallest_class, (unsigned long long)i->largest_class);
         else if (f->length > 1)
-            printf("%-12s %s: %s vector of %lld\n", k ? "" : "labels", f->name, fb_dtype_name(f->dtype), (long long)f->length);
+            say("%-12s %s: %s vector of %lld\n", k ? "" : "labels", f->name, fb_dtype_name(f->dtype), (long long)f->length);
         else
-            printf("%-12s %s: %s\n", k ? "" : "labels", f->name, fb_dtype_name(f->dtype));
+            say("%-12s %s: %s\n", k ? "" : "labels", f->name, fb_dtype_name(f->dtype));
     }
     if (!i->field_count)
-        printf("%-12s none\n", "labels");
+        say("%-12s none\n", "labels");
     for (int k = 0; k < i->file_count; k++) {
         char shown[256];
-        printf("%-12s %s\n", k ? "" : "more files", text_escape(i->file[k], shown, sizeof(shown)));
+        say("%-12s %s\n", k ? "" : "more files", text_escape(i->file[k], shown, sizeof(shown)));
     }
 }
 
@@ -144,74 +144,74 @@ static const char *show_shape(const uint64_t *shape, int ndim, char *out, size_t
 static void print_array(const struct info_array *a, bool is_first)
 {
     char name[100], shape[100], chunk[100], size[32];
-    printf("%-12s %s: %s %s", is_first ? "arrays" : "", a->name[0] ? text_escape(a->name, name, sizeof(name)) : "(the only one)",
-           a->dtype ? fb_dtype_name(a->dtype) : "no numbers", show_shape(a->shape, a->ndim, shape, sizeof(shape)));
+    say("%-12s %s: %s %s", is_first ? "arrays" : "", a->name[0] ? text_escape(a->name, name, sizeof(name)) : "(the only one)",
+        a->dtype ? fb_dtype_name(a->dtype) : "no numbers", show_shape(a->shape, a->ndim, shape, sizeof(shape)));
     if (a->least_rows != a->most_rows)
-        printf(" (%llu to %llu rows)", (unsigned long long)a->least_rows, (unsigned long long)a->most_rows);
+        say(" (%llu to %llu rows)", (unsigned long long)a->least_rows, (unsigned long long)a->most_rows);
     if (a->chunks)
-        printf(", %llu chunks of %s", (unsigned long long)a->chunks, show_shape(a->chunk_shape, a->ndim, chunk, sizeof(chunk)));
+        say(", %llu chunks of %s", (unsigned long long)a->chunks, show_shape(a->chunk_shape, a->ndim, chunk, sizeof(chunk)));
     else
-        printf(", %s", a->storage);
+        say(", %s", a->storage);
     if (a->missing_chunks)
-        printf(" (%llu never written)", (unsigned long long)a->missing_chunks);
+        say(" (%llu never written)", (unsigned long long)a->missing_chunks);
     if (a->filters[0])
-        printf(", %s", a->filters);
-    printf(", %s", text_size(a->bytes, size, sizeof(size)));
+        say(", %s", a->filters);
+    say(", %s", text_size(a->bytes, size, sizeof(size)));
     if (a->stored_bytes && a->stored_bytes != a->bytes)
-        printf(" stored in %s", text_size(a->stored_bytes, size, sizeof(size)));
-    printf("\n");
+        say(" stored in %s", text_size(a->stored_bytes, size, sizeof(size)));
+    say("\n");
 }
 
 static void print_sound(const struct info_sound *s, uint64_t looked)
 {
-    printf("%-12s %.2f to %.2f s (%llu to %llu frames), ", "sound", s->most_rate ? (double)s->shortest / s->most_rate : 0,
-           s->most_rate ? (double)s->longest / s->most_rate : 0, (unsigned long long)s->shortest, (unsigned long long)s->longest);
+    say("%-12s %.2f to %.2f s (%llu to %llu frames), ", "sound", s->most_rate ? (double)s->shortest / s->most_rate : 0,
+        s->most_rate ? (double)s->longest / s->most_rate : 0, (unsigned long long)s->shortest, (unsigned long long)s->longest);
     if (s->least_rate == s->most_rate)
-        printf("%u Hz, ", s->most_rate);
+        say("%u Hz, ", s->most_rate);
     else
-        printf("%u to %u Hz, ", s->least_rate, s->most_rate);
+        say("%u to %u Hz, ", s->least_rate, s->most_rate);
     if (s->least_channels == s->most_channels)
-        printf("%u channel%s", s->most_channels, s->most_channels == 1 ? "" : "s");
+        say("%u channel%s", s->most_channels, s->most_channels == 1 ? "" : "s");
     else
-        printf("%u to %u channels", s->least_channels, s->most_channels);
-    printf("; %.1f s in all of the %llu looked at\n", s->seconds, (unsigned long long)looked);
+        say("%u to %u channels", s->least_channels, s->most_channels);
+    say("; %.1f s in all of the %llu looked at\n", s->seconds, (unsigned long long)looked);
 }
 
 static void print_arrays(const struct info *i)
 {
     if (i->has_rows && i->rows)
-        printf("%-12s %llu; a sample is a row, or with sample=\"file\" a whole file\n", "rows", (unsigned long long)i->rows);
+        say("%-12s %llu; a sample is a row, or with sample=\"file\" a whole file\n", "rows", (unsigned long long)i->rows);
     if (i->sound.most_channels)
         print_sound(&i->sound, i->looked);
     else
         for (int k = 0; k < i->array_count; k++)
             print_array(&i->array[k], k == 0);
     for (int k = 0; k < i->remark_count; k++)
-        printf("%-12s %s\n", k ? "" : "to know", i->remark[k]);
+        say("%-12s %s\n", k ? "" : "to know", i->remark[k]);
 }
 
 static void print_table(const struct info *i)
 {
     char a[32], b[32], c[32], d[32], root[512];
-    printf("%-12s %s %s\n", "source", i->kind, text_escape(i->root, root, sizeof(root)));
-    printf("%-12s %llu, %s (mean %s, %s to %s)\n", strcmp(i->family, "array") == 0 ? "files" : "samples", (unsigned long long)i->samples, text_size(i->bytes, a, sizeof(a)),
-           text_size(i->samples ? i->bytes / i->samples : 0, b, sizeof(b)), text_size(i->smallest_bytes, c, sizeof(c)),
-           text_size(i->largest_bytes, d, sizeof(d)));
+    say("%-12s %s %s\n", "source", i->kind, text_escape(i->root, root, sizeof(root)));
+    say("%-12s %llu, %s (mean %s, %s to %s)\n", strcmp(i->family, "array") == 0 ? "files" : "samples", (unsigned long long)i->samples, text_size(i->bytes, a, sizeof(a)),
+        text_size(i->samples ? i->bytes / i->samples : 0, b, sizeof(b)), text_size(i->smallest_bytes, c, sizeof(c)),
+        text_size(i->largest_bytes, d, sizeof(d)));
     print_labels(i);
-    printf("%-12s ", "formats");
+    say("%-12s ", "formats");
     for (int k = 0; k < i->format_count; k++)
-        printf("%s%s %.0f %%", k ? ", " : "", i->format[k].name, 100.0 * (double)i->format[k].files / (double)i->looked);
-    printf(" (headers of %llu files)\n", (unsigned long long)i->looked);
+        say("%s%s %.0f %%", k ? ", " : "", i->format[k].name, 100.0 * (double)i->format[k].files / (double)i->looked);
+    say(" (headers of %llu files)\n", (unsigned long long)i->looked);
     if (i->width_median)
-        printf("%-12s %u x %u median, %u x %u largest seen (width x height)\n", "size", i->width_median, i->height_median, i->width_most,
-               i->height_most);
+        say("%-12s %u x %u median, %u x %u largest seen (width x height)\n", "size", i->width_median, i->height_median, i->width_most,
+            i->height_most);
     print_arrays(i);
     if (i->left_out)
-        printf("%-12s %s\n", "left out", i->left_out);
+        say("%-12s %s\n", "left out", i->left_out);
     if (i->damaged_example)
-        printf("%-12s %s\n", "damaged", i->damaged_example);
-    printf("%-12s %016llx\n", "fingerprint", (unsigned long long)i->fingerprint);
-    printf("%-12s %s, opened in %.1f ms\n", "catalog", i->is_fresh ? "made now" : "kept from before", i->open_seconds * 1e3);
+        say("%-12s %s\n", "damaged", i->damaged_example);
+    say("%-12s %016llx\n", "fingerprint", (unsigned long long)i->fingerprint);
+    say("%-12s %s, opened in %.1f ms\n", "catalog", i->is_fresh ? "made now" : "kept from before", i->open_seconds * 1e3);
 }
 
 static int run(int argc, char **argv, uint64_t started_ns)

@@ -10,10 +10,10 @@ const struct verb *const verb_list[] = {&verb_info,   &verb_bench, &verb_index, 
 
 static void print_usage(FILE *to)
 {
-    fprintf(to, "fullbore %s: feeds training loops, and says what they wait for\n\nusage: fullbore VERB [options]\n\n", fb_version());
+    say_to(to, "fullbore %s: feeds training loops, and says what they wait for\n\nusage: fullbore VERB [options]\n\n", fb_version());
     for (const struct verb *const *v = verb_list; *v; v++)
-        fprintf(to, "  %-8s %s\n", (*v)->name, (*v)->summary);
-    fprintf(to, "\n'fullbore VERB --help' tells more. --version prints the version.\n");
+        say_to(to, "  %-8s %s\n", (*v)->name, (*v)->summary);
+    say_to(to, "\n'fullbore VERB --help' tells more. --version prints the version.\n");
 }
 
 static const struct verb *find_verb(const char *name)
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-        printf("fullbore %s\n", fb_version());
+        say("fullbore %s\n", fb_version());
         return flush_stdout(EXIT_DONE);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
     }
     const struct verb *v = find_verb(argv[1]);
     if (!v) {
-        fprintf(stderr, "fullbore: there is no verb '%s'\n\n", argv[1]);
+        talk("fullbore: there is no verb '%s'\n\n", argv[1]);
         print_usage(stderr);
         return EXIT_USAGE;
     }

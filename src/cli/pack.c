@@ -16,7 +16,7 @@ struct pack_options {
     int64_t threads, resize_shorter, jpeg_quality, rechunk;
     const char *decode, *dtype;
     int fit, compress;
-    bool skip_bad, resume, json, allow_external;
+    bool skip_bad, resume, force, json, allow_external;
 };
 
 static const char *const fit_names[] = {"crop", "pad", "stretch", NULL};
@@ -47,6 +47,7 @@ static const struct option options[] = {
     {"allow-external", OPTION_FLAG, offsetof(struct pack_options, allow_external),
      .help = "of --rechunk: data in other files may be read, links to them are kept"},
     {"resume", OPTION_FLAG, offsetof(struct pack_options, resume), .help = "go on with what an interrupted run has written"},
+    {"force", OPTION_FLAG, offsetof(struct pack_options, force), .help = "replace an output that is there, when the new one is complete"},
     {"json", OPTION_FLAG, offsetof(struct pack_options, json), .help = "one JSON object on stdout"},
     {0},
 };
@@ -67,9 +68,11 @@ static void progress(void *ctx, const struct pack_progress *p)
         return;
     if (!s->is_bytes)
         snprintf(count, sizeof(count), "%llu of %llu samples, ", (unsigned long long)p->samples, (unsigned long long)p->samples_total);
-    fprintf(stderr, "%spacking: %s%s, %s/s, %s left%s", s->line.before, count, text_size(p->bytes, done, sizeof(done)),
-            text_size(p->seconds > 0 ? (uint64_t)((double)p->bytes / p->seconds) : 0, rate, sizeof(rate)),
-            progress_rest(p->bytes, p->bytes_total, p->seconds, rest, sizeof(rest)), s->line.after);
+    talk_raw(s->line.before);
+    talk("packing: %s%s, %s/s, %s left", count, text_size(p->bytes, done, sizeof(done)),
+         text_size(p->seconds > 0 ? (uint64_t)((double)p->bytes / p->seconds) : 0, rate, sizeof(rate)),
+         progress_rest(p->bytes, p->bytes_total, p->seconds, rest, sizeof(rest)));
+    talk_raw(s->line.after);
 }
 
 /* ---- results ---- */
@@ -83,21 +86,21 @@ static void print_json(const struct pack_result *r)
                 (unsigned long long)r->samples, (unsigned long long)r->bytes, (unsigned long long)r->pack_bytes, r->shards,
                 (unsigned long long)r->resumed, (unsigned long long)r->skipped);
     text_printf(&t, ",\"source_fingerprint\":\"%016llx\",\"seconds\":%.6f}", (unsigned long long)r->fingerprint, r->seconds);
-    puts(t.data ? t.data : "{}");
+    say_json(&t);
     text_free(&t);
 }
 
 static void print_table(const struct pack_result *r)
 {
     char a[32], b[32], c[32], name[1100];
-    printf("%-10s %s\n", "pack", text_escape(r->name, name, sizeof(name)));
-    printf("%-10s %llu, %s; %s with labels and index%s\n", "samples", (unsigned long long)r->samples, text_size(r->bytes, a, sizeof(a)),
-           text_size(r->pack_bytes, b, sizeof(b)), r->shards > 1 ? ", in shards" : "");
+    say("%-10s %s\n", "pack", text_escape(r->name, name, sizeof(name)));
+    say("%-10s %llu, %s; %s with labels and index%s\n", "samples", (unsigned long long)r->samples, text_size(r->bytes, a, sizeof(a)),
+        text_size(r->pack_bytes, b, sizeof(b)), r->shards > 1 ? ", in shards" : "");
     if (r->resumed)
-        printf("%-10s %llu samples were there from before\n", "resumed", (unsigned long long)r->resumed);
+        say("%-10s %llu samples were there from before\n", "resumed", (unsigned long long)r->resumed);
     if (r->skipped)
-        printf("%-10s %llu bad samples\n", "left out", (unsigned long long)r->skipped);
-    printf("%-10s %.1f s, %s/s\n", "took", r->seconds, text_size((uint64_t)((double)r->bytes / (r->seconds + 1e-9)), c, sizeof(c)));
+        say("%-10s %llu bad samples\n", "left out", (unsigned long long)r->skipped);
+    say("%-10s %.1f s, %s/s\n", "took", r->seconds, text_size((uint64_t)((double)r->bytes / (r->seconds + 1e-9)), c, sizeof(c)));
 }
 
 /* ---- decoding ---- */
@@ -106,22 +109,21 @@ static void foretell(void *ctx, const struct decode_forecast *f)
 {
     (void)ctx;
     char bytes[32], disk[32], memory[32];
-    fprintf(stderr, "%llu pictures will take %s; %s are free there, %s of memory%s\n", (unsigned long long)f->samples,
-            text_size(f->bytes, bytes, sizeof(bytes)), text_size(f->disk_free, disk, sizeof(disk)),
-            text_size(f->memory_free, memory, sizeof(memory)),
-            f->bytes < f->memory_free ? ": all of it will stay in memory once read" : ", less than that: every epoch reads from the disk again");
+    talk("%llu pictures will take %s; %s are free there, %s of memory%s\n", (unsigned long long)f->samples,
+         text_size(f->bytes, bytes, sizeof(bytes)), text_size(f->disk_free, disk, sizeof(disk)),
+         text_size(f->memory_free, memory, sizeof(memory)),
+         f->bytes < f->memory_free ? ": all of it will stay in memory once read" : ", less than that: every epoch reads from the disk again");
     if (f->decode_rate > 0)
-        fprintf(stderr, "decoding gives %.0f pictures/s here on %d threads; copying decoded ones from memory %.0f per thread\n", f->decode_rate,
-                f->threads, f->copy_rate);
+        talk("decoding gives %.0f pictures/s here on %d threads; copying decoded ones from memory %.0f per thread\n", f->decode_rate,
+             f->threads, f->copy_rate);
 }
 
 static int fail(const struct pack_result *r, const struct fb_error *e)
 {
     int code = cli_fail(e);
     if (r->is_kept)
-        fprintf(stderr,
-                "  %llu samples are written and kept beside the pack; the same command with --resume goes on, without it starts anew\n",
-                (unsigned long long)r->samples);
+        talk("  %llu samples are written and kept beside the pack; the same command with --resume goes on, without it starts anew\n",
+             (unsigned long long)r->samples);
     return code;
 }
 
@@ -129,12 +131,12 @@ static int decode(const char *source, const struct pack_options *c)
 {
     struct shown shown = {.line = progress_start()};
     struct decode_request q = {.output = c->output, .fit = (enum decode_fit)c->fit, .skips_bad = c->skip_bad, .resumes = c->resume,
-                               .foretell = foretell, .progress = progress, .ctx = &shown};
+                               .overwrites = c->force, .foretell = foretell, .progress = progress, .ctx = &shown};
     struct pack_result r = {0};
     struct fb_error e = {0};
     char more;
     if (sscanf(c->decode, "%ux%u%c", &q.height, &q.width, &more) != 2 || q.height < 1 || q.width < 1 || q.height > 65500 || q.width > 65500) {
-        fprintf(stderr, "fullbore pack: --decode %s is not a size such as 224x224 (height x width)\n", c->decode);
+        talk("fullbore pack: --decode %s is not a size such as 224x224 (height x width)\n", c->decode);
         return EXIT_USAGE;
     }
     fb_init_options(&q.options);
@@ -142,13 +144,14 @@ static int decode(const char *source, const struct pack_options *c)
     q.options.source = source;
     q.options.threads = (int)c->threads;
     int rc = decode_run(&q, &r, &e);
+    error_reword(&e, "on_error=\"skip\"", "--skip-bad");
     int code = rc < 0 ? fail(&r, &e) : r.skipped ? EXIT_PARTLY : EXIT_DONE;
     if (rc == 0 && c->json)
         print_json(&r);
     else if (rc == 0)
         print_table(&r);
     if (rc == 0 && r.skipped)
-        fprintf(stderr, "fullbore: %llu pictures could not be decoded and were left out\n", (unsigned long long)r.skipped);
+        talk("fullbore: %llu pictures could not be decoded and were left out\n", (unsigned long long)r.skipped);
     return code;
 }
 
@@ -164,22 +167,22 @@ static void print_rechunked(const struct pack_options *c, const struct rechunk_r
         text_printf(&t, ",\"datasets\":%llu,\"rechunked\":%llu,\"source_bytes\":%llu,\"bytes\":%llu,\"seconds\":%.6f}",
                     (unsigned long long)r->datasets, (unsigned long long)r->rechunked, (unsigned long long)r->source_bytes,
                     (unsigned long long)r->bytes, r->seconds);
-        puts(t.data ? t.data : "{}");
+        say_json(&t);
         text_free(&t);
         return;
     }
-    printf("%-10s %s\n", "file", text_escape(c->output, name, sizeof(name)));
-    printf("%-10s %llu, %llu of them in chunks of %lld rows (more where rows are tiny)\n", "datasets", (unsigned long long)r->datasets,
-           (unsigned long long)r->rechunked, (long long)c->rechunk);
-    printf("%-10s %s; it was %s\n", "size", text_size(r->bytes, is, sizeof(is)), text_size(r->source_bytes, was, sizeof(was)));
-    printf("%-10s %.1f s\n", "took", r->seconds);
+    say("%-10s %s\n", "file", text_escape(c->output, name, sizeof(name)));
+    say("%-10s %llu, %llu of them in chunks of %lld rows (more where rows are tiny)\n", "datasets", (unsigned long long)r->datasets,
+        (unsigned long long)r->rechunked, (long long)c->rechunk);
+    say("%-10s %s; it was %s\n", "size", text_size(r->bytes, is, sizeof(is)), text_size(r->source_bytes, was, sizeof(was)));
+    say("%-10s %.1f s\n", "took", r->seconds);
 }
 
 static int rechunk(const char *source, const struct pack_options *c)
 {
     struct shown shown = {.line = progress_start(), .is_bytes = true};
     struct rechunk_request q = {.output = c->output, .rows = (uint64_t)c->rechunk, .filters = (enum hdf5_rechunk_filters)c->compress,
-                                .allows_external = c->allow_external, .progress = progress, .ctx = &shown};
+                                .allows_external = c->allow_external, .overwrites = c->force, .progress = progress, .ctx = &shown};
     struct rechunk_result r;
     struct fb_error e = {0};
     fb_init_options(&q.options);
@@ -198,7 +201,7 @@ static int pack(const char *source, const struct pack_options *c)
 {
     struct shown shown = {.line = progress_start()};
     struct pack_request q = {.output = c->output, .shard_bytes = c->shard_size, .skips_bad = c->skip_bad, .resumes = c->resume,
-                             .shorter = (int)c->resize_shorter, .quality = c->jpeg_quality ? (int)c->jpeg_quality : 92,
+                             .overwrites = c->force, .shorter = (int)c->resize_shorter, .quality = c->jpeg_quality ? (int)c->jpeg_quality : 92,
                              .progress = progress, .ctx = &shown};
     struct pack_result r;
     struct fb_error e = {0};
@@ -213,7 +216,7 @@ static int pack(const char *source, const struct pack_options *c)
     else if (rc == 0)
         print_table(&r);
     if (r.skipped)
-        fprintf(stderr, "fullbore: %llu samples were left out:\n%s", (unsigned long long)r.skipped, r.skipped_list ? r.skipped_list : "");
+        talk_list("fullbore: %llu samples were left out:\n", r.skipped, r.skipped_list);
     pack_result_free(&r);
     return code;
 }
@@ -231,27 +234,27 @@ static int run(int argc, char **argv, uint64_t started_ns)
     if (rc < 0)
         return -1 - rc;
     if (!c.output) {
-        fprintf(stderr, "fullbore pack: -o OUT.tar is missing\nusage: fullbore pack %s\n", verb_pack.usage);
+        talk("fullbore pack: -o OUT.tar is missing\nusage: fullbore pack %s\n", verb_pack.usage);
         return EXIT_USAGE;
     }
     if (c.jpeg_quality && !c.resize_shorter) {
-        fprintf(stderr, "fullbore pack: --jpeg-quality is for pictures made smaller by --resize-shorter; others keep their bytes\n");
+        talk("fullbore pack: --jpeg-quality is for pictures made smaller by --resize-shorter; others keep their bytes\n");
         return EXIT_USAGE;
     }
     if (c.rechunk ? c.shard_size || c.skip_bad || c.resize_shorter || c.decode || c.fit || c.dtype || c.resume
                   : c.compress || c.allow_external) {
-        fprintf(stderr, "fullbore pack: --rechunk goes with --compress, --allow-external and --threads only, and these two only with it\n");
+        talk("fullbore pack: --rechunk goes with --compress, --allow-external, --force and --threads only, and the first two only with it\n");
         return EXIT_USAGE;
     }
     if (c.rechunk)
         return rechunk(source[0], &c);
     bool is_npy = strlen(c.output) > 4 && strcmp(c.output + strlen(c.output) - 4, ".npy") == 0;
     if (is_npy != (c.decode != NULL) || (c.decode && (c.shard_size || c.resize_shorter)) || (!c.decode && (c.fit || c.dtype))) {
-        fprintf(stderr, "fullbore pack: --decode HxW with --fit goes with -o OUT.npy, and neither with shards nor with --resize-shorter\n");
+        talk("fullbore pack: --decode HxW with --fit goes with -o OUT.npy, and neither with shards nor with --resize-shorter\n");
         return EXIT_USAGE;
     }
     if (c.dtype && strcmp(c.dtype, "uint8") != 0) {
-        fprintf(stderr, "fullbore pack: decoded pictures are uint8; the loader makes other types of them\n");
+        talk("fullbore pack: decoded pictures are uint8; the loader makes other types of them\n");
         return EXIT_USAGE;
     }
     return c.decode ? decode(source[0], &c) : pack(source[0], &c);
@@ -259,7 +262,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
 
 const struct verb verb_pack = {
     .name = "pack",
-    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--skip-bad] [--resume] [--resize-shorter PIXELS] | DATA -o OUT.npy --decode HxW [--fit F] | "
+    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--skip-bad] [--resume] [--force] [--resize-shorter PIXELS] | DATA -o OUT.npy --decode HxW [--fit F] | "
              "DATA.h5 -o OUT.h5 --rechunk ROWS [--compress C]",
     .summary = "put a data set into one file, or a few, that tar, WebDataset and fullbore read",
     .examples =

@@ -47,12 +47,12 @@ static int run(int argc, char **argv, uint64_t started_ns)
     uint64_t lost = 0;
     int done = report_run(recording, rc, chosen.output, chosen.json, &out, &lost, &e);
     if (done == 0 && out.data)
-        fputs(out.data, stdout);
+        say_lines(out.data);
     text_free(&out);
     if (done < 0)
         return cli_fail(&e);
     if (lost)
-        fprintf(stderr, "fullbore: the recording is cut: %llu bytes at its end could not be used\n", (unsigned long long)lost);
+        talk("fullbore: the recording is cut: %llu bytes at its end could not be used\n", (unsigned long long)lost);
     return lost ? EXIT_PARTLY : EXIT_DONE;
 }
 

@@ -58,10 +58,12 @@ static void progress(void *ctx, const struct stage_progress *p)
     double share = p->bytes_total ? (double)p->bytes / (double)p->bytes_total : 0;
     if (!progress_is_due(&shown.line, share, p->files == p->files_total, p->seconds))
         return;
-    fprintf(stderr, "%s%s: %llu of %llu files, %s, %s/s, %s left%s", shown.line.before, p->is_verifying ? "verifying" : "staging",
-            (unsigned long long)p->files, (unsigned long long)p->files_total, text_size(p->bytes, done, sizeof(done)),
-            text_size(p->seconds > 0 ? (uint64_t)((double)p->bytes / p->seconds) : 0, rate, sizeof(rate)),
-            progress_rest(p->bytes, p->bytes_total, p->seconds, rest, sizeof(rest)), shown.line.after);
+    talk_raw(shown.line.before);
+    talk("%s: %llu of %llu files, %s, %s/s, %s left", p->is_verifying ? "verifying" : "staging", (unsigned long long)p->files,
+         (unsigned long long)p->files_total, text_size(p->bytes, done, sizeof(done)),
+         text_size(p->seconds > 0 ? (uint64_t)((double)p->bytes / p->seconds) : 0, rate, sizeof(rate)),
+         progress_rest(p->bytes, p->bytes_total, p->seconds, rest, sizeof(rest)));
+    talk_raw(shown.line.after);
 }
 
 /* ---- what to run ---- */
@@ -153,24 +155,24 @@ static void print_json(const struct stage_request *q, const struct stage_result 
             text_printf(&t, "null}");
     }
     text_printf(&t, "]}");
-    puts(t.data ? t.data : "{}");
+    say_json(&t);
     text_free(&t);
 }
 
 static void print_plan(const struct stage_request *q, const struct stage_result *r)
 {
     char a[32], b[32], c[32];
-    printf("%-10s %s (%s)\n", "source", q->source, r->source_device);
-    printf("%-10s %s (%s)\n", "target", q->target, r->target_device);
+    say("%-10s %s (%s)\n", "source", q->source, r->source_device);
+    say("%-10s %s (%s)\n", "target", q->target, r->target_device);
     for (int i = 0; i < r->parts; i++) {
         const struct stage_part *p = &r->part[i];
-        printf("%-10s %llu files, %s", p->name[0] ? p->name : "data", (unsigned long long)p->files, text_size(p->bytes, a, sizeof(a)));
+        say("%-10s %llu files, %s", p->name[0] ? p->name : "data", (unsigned long long)p->files, text_size(p->bytes, a, sizeof(a)));
         if (p->classes)
-            printf(", %d classes", p->classes - p->lost_classes);
-        printf("\n");
+            say(", %d classes", p->classes - p->lost_classes);
+        say("\n");
     }
-    printf("%-10s %s of %s that are free%s; %s stay free\n", "room", text_size(r->needed_bytes, a, sizeof(a)),
-           text_size(r->free_bytes, b, sizeof(b)), r->is_memory ? " in memory" : "", text_size(r->keep_bytes, c, sizeof(c)));
+    say("%-10s %s of %s that are free%s; %s stay free\n", "room", text_size(r->needed_bytes, a, sizeof(a)),
+        text_size(r->free_bytes, b, sizeof(b)), r->is_memory ? " in memory" : "", text_size(r->keep_bytes, c, sizeof(c)));
 }
 
 static void print_result(const struct stage_request *q, const struct stage_result *r)
@@ -179,14 +181,14 @@ static void print_result(const struct stage_request *q, const struct stage_resul
     print_plan(q, r);
     if (q->is_dry || !r->fits)
         return;
-    printf("%-10s %llu files, %s in %.1f s, %s/s\n", "copied", (unsigned long long)r->copied, text_size(r->copied_bytes, a, sizeof(a)),
-           r->seconds, text_size((uint64_t)((double)r->copied_bytes / (r->seconds + 1e-9)), b, sizeof(b)));
+    say("%-10s %llu files, %s in %.1f s, %s/s\n", "copied", (unsigned long long)r->copied, text_size(r->copied_bytes, a, sizeof(a)),
+        r->seconds, text_size((uint64_t)((double)r->copied_bytes / (r->seconds + 1e-9)), b, sizeof(b)));
     if (r->there)
-        printf("%-10s %llu files from an earlier run\n", "there", (unsigned long long)r->there);
+        say("%-10s %llu files from an earlier run\n", "there", (unsigned long long)r->there);
     if (r->changed)
-        printf("%-10s %llu files since the data set was catalogued; copied as they are now\n", "changed", (unsigned long long)r->changed);
+        say("%-10s %llu files since the data set was catalogued; copied as they are now\n", "changed", (unsigned long long)r->changed);
     if (q->verifies)
-        printf("%-10s %llu files read again, %llu differ\n", "verified", (unsigned long long)r->verified, (unsigned long long)r->damaged);
+        say("%-10s %llu files read again, %llu differ\n", "verified", (unsigned long long)r->verified, (unsigned long long)r->damaged);
 }
 
 /* Partly is never done. */
@@ -226,14 +228,14 @@ static int stage(struct stage_request *q, bool has_json)
     else if (has_figures)
         print_result(q, &r);
     if (rc < 0 && r.copied)
-        fprintf(stderr, "  %llu of %llu files are staged; the same command with --resume goes on\n",
-                (unsigned long long)(r.copied + r.there), (unsigned long long)r.files);
+        talk("  %llu of %llu files are staged; the same command with --resume goes on\n",
+             (unsigned long long)(r.copied + r.there), (unsigned long long)r.files);
     for (int i = 0; has_figures && i < r.parts; i++)
         if (r.part[i].lost_classes)
-            fprintf(stderr, "fullbore: %d of %d classes have no sample in the part: a loader of the copy numbers the others anew\n",
-                    r.part[i].lost_classes, r.part[i].classes);
+            talk("fullbore: %d of %d classes have no sample in the part: a loader of the copy numbers the others anew\n",
+                 r.part[i].lost_classes, r.part[i].classes);
     if (r.list)
-        fprintf(stderr, "fullbore: %llu files were not staged:\n%s", (unsigned long long)(r.failed + r.damaged), r.list);
+        talk_list("fullbore: %llu files were not staged:\n", r.failed + r.damaged, r.list);
     stage_free(&r);
     return code;
 }
@@ -253,7 +255,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
     char *classes;
     int code = EXIT_USAGE;
     if (set_classes(c.classes, &q, &classes) < 0)
-        fprintf(stderr, "fullbore stage: --classes is a number from 1, names joined by commas, or a file with a name per line\n");
+        talk("fullbore stage: --classes is a number from 1, names joined by commas, or a file with a name per line\n");
     else
         code = stage(&q, c.json);
     free(classes);

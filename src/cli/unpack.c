@@ -16,18 +16,18 @@ static const struct option options[] = {
 
 static void print_json(const struct unpack_result *r)
 {
-    printf("{\"files\":%llu,\"bytes\":%llu,\"files_there_before\":%llu,\"damaged\":%llu,\"refused\":%llu,\"seconds\":%.6f}\n",
-           (unsigned long long)r->files, (unsigned long long)r->bytes, (unsigned long long)r->there, (unsigned long long)r->damaged,
-           (unsigned long long)r->refused, r->seconds);
+    say("{\"files\":%llu,\"bytes\":%llu,\"files_there_before\":%llu,\"damaged\":%llu,\"refused\":%llu,\"seconds\":%.6f}\n",
+        (unsigned long long)r->files, (unsigned long long)r->bytes, (unsigned long long)r->there, (unsigned long long)r->damaged,
+        (unsigned long long)r->refused, r->seconds);
 }
 
 static void print_line(const struct unpack_result *r)
 {
     char bytes[32];
-    printf("%llu files, %s", (unsigned long long)r->files, text_size(r->bytes, bytes, sizeof(bytes)));
+    say("%llu files, %s", (unsigned long long)r->files, text_size(r->bytes, bytes, sizeof(bytes)));
     if (r->there)
-        printf("; %llu were there already", (unsigned long long)r->there);
-    printf("\n");
+        say("; %llu were there already", (unsigned long long)r->there);
+    say("\n");
 }
 
 static int run(int argc, char **argv, uint64_t started_ns)
@@ -51,8 +51,8 @@ static int run(int argc, char **argv, uint64_t started_ns)
     else if (rc == 0)
         print_line(&r);
     if (r.damaged || r.refused)
-        fprintf(stderr, "fullbore: %llu damaged and %llu refused:\n%s", (unsigned long long)r.damaged, (unsigned long long)r.refused,
-                r.list ? r.list : "");
+        talk("fullbore: %llu damaged and %llu refused:\n", (unsigned long long)r.damaged, (unsigned long long)r.refused);
+    talk_lines(r.list);
     unpack_free(&r);
     return code;
 }

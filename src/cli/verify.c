@@ -23,8 +23,8 @@ static void progress(void *ctx, uint64_t bytes, uint64_t total)
         return;
     *told = percent;
     char a[32], b[32];
-    fprintf(stderr, "\r\x1b[Kverifying: %s of %s%s", text_size(bytes, a, sizeof(a)), text_size(total, b, sizeof(b)),
-            percent >= 100 ? "\r\x1b[K" : "");
+    talk("\r\x1b[Kverifying: %s of %s", text_size(bytes, a, sizeof(a)), text_size(total, b, sizeof(b)));
+    talk_raw(percent >= 100 ? "\r\x1b[K" : "");
 }
 
 static uint64_t listed(const struct verify_result *r)
@@ -53,17 +53,17 @@ static void print_json(const struct verify_result *r)
         text_printf(&t, "}");
     }
     text_printf(&t, "]}");
-    puts(t.data ? t.data : "{}");
+    say_json(&t);
     text_free(&t);
 }
 
 static void print_damage(const struct verify_damage *d)
 {
     char path[600], key[600];
-    printf("%s: byte %llu: ", text_escape(d->path ? d->path : "", path, sizeof(path)), (unsigned long long)d->offset);
+    say("%s: byte %llu: ", text_escape(d->path ? d->path : "", path, sizeof(path)), (unsigned long long)d->offset);
     if (d->record >= 0)
-        printf("record %lld%s%s: ", (long long)d->record, d->key ? ", " : "", d->key ? text_escape(d->key, key, sizeof(key)) : "");
-    printf("%s\n", d->what);
+        say("record %lld%s%s: ", (long long)d->record, d->key ? ", " : "", d->key ? text_escape(d->key, key, sizeof(key)) : "");
+    say("%s\n", d->what);
 }
 
 static void print_table(const struct verify_result *r)
@@ -72,13 +72,13 @@ static void print_table(const struct verify_result *r)
     for (uint64_t i = 0; i < listed(r); i++)
         print_damage(&r->damage[i]);
     if (r->damages > listed(r))
-        printf("... and %llu more\n", (unsigned long long)(r->damages - listed(r)));
-    printf("%u file%s, %llu samples, %s read: %s%llu%s\n", r->files, r->files == 1 ? "" : "s", (unsigned long long)r->samples,
-           text_size(r->bytes, bytes, sizeof(bytes)), r->damages ? "DAMAGED in " : "", (unsigned long long)r->damages,
-           r->damages ? " places" : " damages");
+        say("... and %llu more\n", (unsigned long long)(r->damages - listed(r)));
+    say("%u file%s, %llu samples, %s read: %s%llu%s\n", r->files, r->files == 1 ? "" : "s", (unsigned long long)r->samples,
+        text_size(r->bytes, bytes, sizeof(bytes)), r->damages ? "DAMAGED in " : "", (unsigned long long)r->damages,
+        r->damages ? " places" : " damages");
     if (r->without_index)
-        printf("%u of them were not made by 'fullbore pack' and have no checksums: only their headers could be checked\n",
-               r->without_index);
+        say("%u of them were not made by 'fullbore pack' and have no checksums: only their headers could be checked\n",
+            r->without_index);
 }
 
 static int run(int argc, char **argv, uint64_t started_ns)

@@ -49,7 +49,7 @@ static int first_of_command(int argc, char **argv)
 
 static int usage(const char *problem)
 {
-    fprintf(stderr, "fullbore watch: %s\nusage: fullbore watch %s\n'fullbore watch --help' tells more.\n", problem, verb_watch.usage);
+    talk("fullbore watch: %s\nusage: fullbore watch %s\n'fullbore watch --help' tells more.\n", problem, verb_watch.usage);
     return EXIT_USAGE;
 }
 

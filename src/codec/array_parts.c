@@ -13,7 +13,7 @@ int array_damaged(struct fb_error *e, int64_t offset, const char *format, ...)
     char cause[384];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(cause, sizeof(cause), format, ap);
+    text_vwords(cause, sizeof(cause), format, ap);
     va_end(ap);
     error_set(e, FB_E_DATA, "decode", "%s", cause);
     error_at(e, NULL, offset);

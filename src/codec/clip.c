@@ -1,6 +1,5 @@
 #include "codec/clip.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "codec/array_convert_block.h"
@@ -13,6 +12,13 @@ struct clip clip_crop_or_pad(uint64_t there, uint64_t wanted, uint64_t draw)
         return (struct clip){0, there, wanted - there};
     uint64_t choices = there - wanted + 1; /* 0: all 2^64 of them */
     return (struct clip){choices ? draw % choices : draw, wanted, 0};
+}
+
+static int check_channels(uint32_t channels, struct fb_error *e)
+{
+    if (channels >= 1 && channels <= CLIP_MAX_CHANNELS)
+        return 0;
+    return error_set(e, FB_E_DATA, "decode", "it has %u channels; 1 to %d can be read", channels, CLIP_MAX_CHANNELS);
 }
 
 /* ---- channels apart ---- */
@@ -72,11 +78,21 @@ static void place_block(const struct array_conversion *c, const void *from, size
         place_plane(c, k, (uint8_t *)apart + k * frames * bytes, frames, to + k * plane * c->to_bytes);
 }
 
-void clip_planes(const struct array_conversion *c, const void *from, uint64_t frames, uint64_t after, uint32_t channels, void *to,
-                 size_t plane)
+static int check_planes(const struct array_conversion *c, uint32_t channels, struct fb_error *e)
 {
-    assert(channels >= 1 && channels <= CLIP_MAX_CHANNELS && c->to_bytes > 1);
-    assert(c->norm.period <= 1 || (c->norm.period == channels && c->norm.repeat == 1));
+    FB_TRY(check_channels(channels, e));
+    if (c->to_bytes < 2)
+        return error_set(e, FB_E_USAGE, "convert", "sound is not given as %s", fb_dtype_name(c->to));
+    if (c->norm.period <= 1 || (c->norm.period == channels && c->norm.repeat == 1))
+        return 0;
+    return error_set(e, FB_E_USAGE, "convert", "sound of %u channels is normalised by 1 or %u pairs of numbers, not by %llu", channels,
+                     channels, (unsigned long long)c->norm.period);
+}
+
+int clip_planes(const struct array_conversion *c, const void *from, uint64_t frames, uint64_t after, uint32_t channels, void *to,
+                size_t plane, struct fb_error *e)
+{
+    FB_TRY(check_planes(c, channels, e));
     uint8_t *out = to;
     size_t step = ARRAY_BLOCK / channels;
     if (channels == 1)
@@ -91,6 +107,7 @@ void clip_planes(const struct array_conversion *c, const void *from, uint64_t fr
             one.norm = (struct array_norm){c->norm.mean + k, c->norm.inv_std + k, 1, 1};
         array_convert_fill(&one, 0, NULL, out + (k * plane + frames) * c->to_bytes, (size_t)after);
     }
+    return 0;
 }
 
 /* ---- channels mixed ---- */
@@ -131,9 +148,12 @@ bool clip_can_mix(const struct array_conversion *c)
     return c->wide == ARRAY_WIDE_F32 && c->norm.period <= 1;
 }
 
-void clip_mono(const struct array_conversion *c, const void *from, uint64_t frames, uint64_t after, uint32_t channels, void *to)
+int clip_mono(const struct array_conversion *c, const void *from, uint64_t frames, uint64_t after, uint32_t channels, void *to,
+              struct fb_error *e)
 {
-    assert(channels >= 1 && channels <= CLIP_MAX_CHANNELS && clip_can_mix(c));
+    FB_TRY(check_channels(channels, e));
+    if (!clip_can_mix(c))
+        return error_set(e, FB_E_USAGE, "convert", "channels are mixed into a float type only, normalised by one pair of numbers");
     float wide[ARRAY_BLOCK], mean[ARRAY_BLOCK];
     uint8_t *out = to;
     size_t step = ARRAY_BLOCK / channels;
@@ -150,4 +170,5 @@ void clip_mono(const struct array_conversion *c, const void *from, uint64_t fram
         c->narrow(out + i * c->to_bytes, mean, n);
     }
     array_convert_fill(c, 0, NULL, out + frames * c->to_bytes, (size_t)after);
+    return 0;
 }

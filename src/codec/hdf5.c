@@ -8,18 +8,15 @@
 
 #include "codec/array_format.h"
 #include "codec/hdf5_pool.h"
+#include "model/hdf5_signature.h"
 
 enum { PIECE_BYTES = 1 << 24 };
-static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 static const char matlab[] = "MATLAB 7.3 MAT-f"; /* the user block of such a file, which the signature follows at 512 */
 
-/* A user block has 512 bytes or twice that, again and again. */
+/* Files with other user blocks are found in array_list.c, when no format knows their first bytes. */
 static bool is_hdf5(const uint8_t *bytes, size_t n)
 {
-    for (size_t at = 0; n >= sizeof(signature) && at <= n - sizeof(signature); at = at ? 2 * at : 512)
-        if (memcmp(bytes + at, signature, sizeof(signature)) == 0)
-            return true;
-    return n >= sizeof(matlab) - 1 && memcmp(bytes, matlab, sizeof(matlab) - 1) == 0;
+    return (n >= HDF5_SIGNATURE_BYTES && hdf5_is_signature(bytes)) || (n >= sizeof(matlab) - 1 && memcmp(bytes, matlab, sizeof(matlab) - 1) == 0);
 }
 
 static int needs_path(struct fb_error *e)

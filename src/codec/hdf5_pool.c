@@ -5,23 +5,20 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "codec/hdf5_run.h"
 
 enum { MAX_HELPERS = 4, MAX_USES = 10000, /* then a fresh one: whatever libhdf5 leaks goes */
-       DEFAULT_TIMEOUT_S = 120 };
-
-extern char **environ;
+       DEATH_MS = 500 };
 
 enum state { FREE, IDLE, BUSY };
 struct helper {
@@ -69,29 +66,6 @@ static void watch_forks(void)
 
 /* ---- one helper ---- */
 
-static int spawn(const char *path, int socket, pid_t *pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t how;
-    sigset_t none, all;
-    char *const argv[] = {(char *)(uintptr_t)"fullbore-hdf5", NULL};
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&how);
-    posix_spawn_file_actions_adddup2(&actions, socket, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    posix_spawnattr_setsigmask(&how, &none);
-    posix_spawnattr_setsigdefault(&how, &all);
-    posix_spawnattr_setpgroup(&how, 0); /* a ctrl-C at the terminal is not for it */
-    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    int rc = posix_spawn(pid, path, &actions, &how, argv, environ);
-    posix_spawnattr_destroy(&how);
-    posix_spawn_file_actions_destroy(&actions);
-    return rc;
-}
-
 static int no_helper(struct fb_error *e)
 {
     error_set(e, FB_E_UNSUPPORTED, "decode", "HDF5 files need the program fullbore-hdf5, which is not there");
@@ -107,7 +81,7 @@ static int start(struct helper *h, struct fb_error *e)
         return no_helper(e);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return error_set_errno(e, "decode", errno, "make a socket for the HDF5 helper");
-    int rc = spawn(path, ends[1], &h->pid);
+    int rc = hdf5_spawn(path, NULL, 1, &ends[1], (const int[]){0}, &h->pid);
     close(ends[1]);
     if (rc != 0) {
         close(ends[0]);
@@ -120,15 +94,16 @@ static int start(struct helper *h, struct fb_error *e)
     return 0;
 }
 
-/* Ends it whatever it does. The host may have reaped it already: then there is nothing to wait for. */
+/* Ends it whatever it does. The host may have reaped it already: then there is nothing to wait for. One that does not die even so hangs
+ * in the kernel, on storage that does not answer: it is left behind, and nobody else hangs with it. */
 static void stop(struct helper *h)
 {
     if (h->handle >= 0)
         syscall(SYS_pidfd_send_signal, h->handle, SIGKILL, NULL, 0);
     else
         kill(h->pid, SIGKILL);
-    while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    int status;
+    hdf5_reap(h->pid, h->handle, DEATH_MS, &status);
     if (h->handle >= 0)
         close(h->handle);
     close(h->fd);
@@ -178,13 +153,6 @@ static void give_back(struct helper *h)
 
 /* ---- asking ---- */
 
-static uint32_t timeout_s(void)
-{
-    const char *wish = getenv("FULLBORE_HDF5_TIMEOUT");
-    long seconds = wish ? strtol(wish, NULL, 10) : 0;
-    return seconds >= 1 && seconds <= 86400 ? (uint32_t)seconds : DEFAULT_TIMEOUT_S;
-}
-
 /* A request is small: a helper that lives has room for it in its socket. False: it does not live. */
 static bool send_question(const struct helper *h, const struct hdf5_question *q, uint32_t seconds)
 {
@@ -201,7 +169,7 @@ static int ask_once(struct helper *h, const struct hdf5_question *q, uint64_t de
                     bool *is_broken, struct fb_error *e)
 {
     *is_broken = true;
-    if (!send_question(h, q, timeout_s()))
+    if (!send_question(h, q, hdf5_timeout_s()))
         return error_set(e, FB_E_DATA, "decode", "reading its structure ended the HDF5 helper: the file is taken for damaged");
     h->uses++;
     return hdf5_take_answer(h->fd, deadline_ns, q, record, n, rows, is_broken, e);
@@ -227,14 +195,21 @@ static int ask(struct helper *h, const struct hdf5_question *q, uint64_t deadlin
     }
 }
 
+static int no_turn(struct fb_error *e)
+{
+    error_set(e, FB_E_TIMEOUT, "decode", "all %d HDF5 helpers were busy for %u s", MAX_HELPERS, hdf5_timeout_s());
+    error_remedy(e, "if the storage is slow, set FULLBORE_HDF5_TIMEOUT to more seconds");
+    return FB_E_TIMEOUT;
+}
+
 int hdf5_ask(const struct hdf5_question *q, uint8_t **record, size_t *n, void *rows, struct fb_error *e)
 {
-    uint64_t deadline_ns = clock_now_ns() + timeout_s() * UINT64_C(1000000000);
+    uint64_t deadline_ns = clock_now_ns() + hdf5_timeout_s() * UINT64_C(1000000000);
     if (strlen(q->path) > HDF5_MAX_PATH || (q->name && strlen(q->name) > HDF5_MAX_NAME))
         return error_set(e, FB_E_USAGE, "decode", "the path is longer than %d bytes", HDF5_MAX_PATH);
     struct helper *h = take(deadline_ns);
     if (!h)
-        return error_set(e, FB_E_TIMEOUT, "decode", "all HDF5 helpers were busy all the time");
+        return no_turn(e);
     int rc = ask(h, q, deadline_ns, record, n, rows, e);
     give_back(h);
     return rc;

@@ -13,7 +13,7 @@
 enum {
     JPEG_LANES = 2,
     JPEG_BATCH = 48,                    /* blocks of one lane that are decoded in one call, at most */
-    JPEG_MOST_BLOCK_BYTES = 64 * 4,     /* 31 bits for each coefficient */
+    JPEG_MOST_BLOCK_BYTES = 64 * 4,     /* 31 bits for each coefficient, see jpeg_stream.h */
     JPEG_MOST_BATCH_BYTES = JPEG_BATCH * JPEG_MOST_BLOCK_BYTES
 };
 
@@ -29,7 +29,7 @@ struct jpeg_schedule {
 };
 
 /* One row's bits. Reading goes on at `next` whatever is there: the memory behind must be at least JPEG_MOST_BATCH_BYTES + 8 long, and the
- * caller finds out afterwards whether more was used than there is. */
+ * caller finds out afterwards, before the next call, whether more was used than there is (jpeg_stream_ensure). */
 struct jpeg_lane {
     const uint8_t *next; /* not yet in `bits` */
     uint64_t bits;       /* the next `left` bits on top, possibly more behind them */

@@ -124,7 +124,8 @@ static bool run(struct call *c, uint32_t row, int lanes, uint32_t column, uint32
 {
     uint32_t mcus = end - column;
     for (int i = 0; i < lanes; i++) {
-        jpeg_stream_ensure(&c->stream[i], &c->lane[i]);
+        if (!jpeg_stream_ensure(&c->stream[i], &c->lane[i]))
+            return false;
         c->lane[i].blocks = c->coefficients[i];
         c->lane[i].counts = c->counts[i];
         c->lane[i].is_dropped = !is_kept;

@@ -26,16 +26,17 @@ static uint32_t size_of(uint32_t entry) /* of the value, from 1 - 2^size */
     return 31 - (uint32_t)__builtin_clz((uint32_t)(1 - ((int32_t)entry >> 16)));
 }
 
-/* The symbols whose codes are in the look-up bits. */
+/* The symbols whose codes are in the look-up bits. They pass at most the 63 coefficients that a block has besides its DC: more would be
+ * symbols of the next block, and their sum could look like an end of block. */
 static uint16_t skip_of(const struct jpeg_huffman *h, uint32_t bits)
 {
     uint32_t used = 0, passed = 0;
     while (used < JPEG_LOOK_BITS && passed <= JPEG_END_RUN) {
-        uint32_t entry = h->quick[bits << used & ((1u << JPEG_LOOK_BITS) - 1)];
-        if (!entry || used + (entry & 63) - size_of(entry) > JPEG_LOOK_BITS)
+        uint32_t entry = h->quick[bits << used & ((1u << JPEG_LOOK_BITS) - 1)], run = entry >> 8 & 255;
+        if (!entry || used + (entry & 63) - size_of(entry) > JPEG_LOOK_BITS || (run != JPEG_END_RUN && passed + run + 1 > 63))
             break;
         used += entry & 63;
-        passed += (entry >> 8 & 255) + 1;
+        passed += run + 1;
     }
     return (uint16_t)(passed ? used | passed << 8 : JPEG_NO_SKIP);
 }

@@ -8,7 +8,7 @@
  * cutting out all of them.
  *
  * Where values are not wanted, one look-up passes as many symbols as have their codes in it: 6 bits length with all values (25 at most),
- * 2 unused, 8 bits coefficients, JPEG_END_RUN + 1 more after an end of block. JPEG_NO_SKIP: not even one.
+ * 2 unused, 8 bits coefficients, 63 at most, and JPEG_END_RUN + 1 more after an end of block. JPEG_NO_SKIP: not even one.
  *
  * Building one takes a few microseconds; files that share tables (most have the standard's) find them on the thread's shelf. */
 #ifndef FB_CODEC_JPEG_HUFFMAN_H

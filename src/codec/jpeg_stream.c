@@ -5,7 +5,7 @@
 void jpeg_stream_init(struct jpeg_stream *s, const struct jpeg_kernels *k, void *memory)
 {
     uint8_t *bytes = memory;
-    *s = (struct jpeg_stream){.kernels = k, .dropped = memory, .window = bytes + JPEG_WINDOW};
+    *s = (struct jpeg_stream){.kernels = k, .dropped = memory, .window = bytes + JPEG_DROP_BYTES};
 }
 
 /* Bits of the window that have been read. */
@@ -61,15 +61,18 @@ static void slide(struct jpeg_stream *s, uint32_t at)
     s->filled -= at;
 }
 
-void jpeg_stream_ensure(struct jpeg_stream *s, struct jpeg_lane *l)
+bool jpeg_stream_ensure(struct jpeg_stream *s, struct jpeg_lane *l)
 {
     uint64_t bits = bits_read(s, l);
     uint32_t at = (uint32_t)(bits >> 3);
-    if (at >= s->filled || s->filled - at >= JPEG_MOST_BATCH_BYTES || s->in >= s->end)
-        return;
+    if (bits > (uint64_t)s->filled * 8)
+        return false;
+    if (s->filled - at >= JPEG_MOST_BATCH_BYTES || s->in >= s->end)
+        return true;
     slide(s, at);
     fill(s);
     point_at(s, l, (uint32_t)bits & 7);
+    return true;
 }
 
 bool jpeg_stream_mark(struct jpeg_stream *s, const struct jpeg_lane *l, struct jpeg_mark *m)

@@ -7,11 +7,24 @@
 
 #include "codec/jpeg_kernels.h"
 
+/* How far a lane can read, whatever the bits are. The entropy decoder itself checks nothing, so this must hold:
+ *
+ *   a symbol is a code of at most 16 bits and a value of at most 15: 31 bits;
+ *   a block is at most 64 symbols, since each moves on by at least one coefficient and the 64th ends it: 1984 bits, 248 bytes;
+ *   a batch is at most JPEG_BATCH blocks: 11,904 bytes;
+ *   a batch begins with at most `filled` <= JPEG_WINDOW bytes consumed: jpeg_stream_ensure, called before each, says no otherwise;
+ *   a refill looks at 8 bytes from `next`, which is at most 8 bytes ahead of what is consumed.
+ *
+ * So nothing from JPEG_WINDOW + JPEG_WINDOW_SLACK on is looked at. Bits between `filled` and there are whatever was in that memory before;
+ * what was made of them is thrown away, because the check before the next batch, or the mark at the row's end, fails. */
 enum {
     JPEG_WINDOW = 32768,
     JPEG_WINDOW_SLACK = JPEG_MOST_BATCH_BYTES + 64,
-    JPEG_STREAM_BYTES = 2 * JPEG_WINDOW + JPEG_WINDOW_SLACK /* memory of one stream: the window and its drops */
+    JPEG_DROP_BYTES = 2 * JPEG_WINDOW, /* every byte of the window can be a 0xFF with a zero behind it */
+    JPEG_STREAM_BYTES = JPEG_DROP_BYTES + JPEG_WINDOW + JPEG_WINDOW_SLACK /* memory of one stream: the drops and the window */
 };
+_Static_assert((int)JPEG_BATCH * 64 * 31 / 8 + 16 <= (int)JPEG_WINDOW_SLACK, "a batch can read beyond the window's memory");
+_Static_assert((int)JPEG_MOST_BATCH_BYTES < (int)JPEG_WINDOW, "a batch must fit into the window");
 
 /* Bytes from a mark's that must be looked at to decode up to it: the one it lies in, and a zero stuffed behind. */
 enum { JPEG_MARK_REACH = 2 };
@@ -45,8 +58,9 @@ void jpeg_stream_init(struct jpeg_stream *s, const struct jpeg_kernels *k, void 
 /* Begins at a mark; looks at no byte of the file from `end` on. The mark may lie. */
 void jpeg_stream_begin(struct jpeg_stream *s, struct jpeg_lane *l, const uint8_t *file, uint32_t end, const struct jpeg_mark *m);
 
-/* Sees to it that a whole batch can be read, or all that there is. Call before each. */
-void jpeg_stream_ensure(struct jpeg_stream *s, struct jpeg_lane *l);
+/* Sees to it that a whole batch can be read, or all that there is. Call before each. False: the lane has already read more than there is,
+ * and another batch could take it beyond the window's memory. */
+bool jpeg_stream_ensure(struct jpeg_stream *s, struct jpeg_lane *l);
 
 /* Where the lane is. False: it has read more than there is, or its predictors are beyond 16 bits. */
 bool jpeg_stream_mark(struct jpeg_stream *s, const struct jpeg_lane *l, struct jpeg_mark *m);

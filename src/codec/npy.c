@@ -72,7 +72,7 @@ static bool take_shape(struct literal *l, struct array_layout *a)
     if (!take(l, '('))
         return false;
     for (a->ndim = 0; !take(l, ')'); a->ndim++) {
-        if (a->ndim == FB_MAX_DIMS || (a->ndim && !take(l, ',')))
+        if (a->ndim == ARRAY_MAX_DIMS || (a->ndim && !take(l, ',')))
             return false;
         if (take(l, ')')) /* after a last comma */
             return a->ndim > 0;

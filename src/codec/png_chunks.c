@@ -1,8 +1,9 @@
 /* Walking over the chunks of a PNG file: length, name, data, checksum.
  *
- * Pixels depend on IHDR, PLTE and IDAT alone (transparency is dropped by convert("RGB")), so only critical chunks reach the decoder: broken
- * or huge profiles and texts, common in the wild, cost nothing and harm nothing. Checksums are verified here and not by the decoder, which
- * would see only those up to the last row it is asked for: whether a file is damaged shall not depend on the region.
+ * Pixels depend on IHDR, PLTE and IDAT alone (transparency is dropped by convert("RGB")), so nothing else reaches the decoder. What is
+ * refused is what Pillow refuses: before the pixels any chunk with a wrong checksum or an impossible name, anything between them, and
+ * behind them a chunk that the file does not hold whole; a missing IEND and bytes after it do no harm. The pixels have a checksum of their
+ * own (png_pixels.h): where that is right, those of IDAT chunks say nothing more.
  */
 #include "codec/png_chunks.h"
 
@@ -88,79 +89,87 @@ int png_header(const uint8_t *bytes, size_t n, struct image_header *h, struct fb
     return read_orientation(bytes, n, c.next, h, e);
 }
 
-/* Does the capital first letter say that no decoder may do without it? */
-static bool is_critical(const struct chunk *c)
+/* Letters, digits and underscores, as Pillow takes them. */
+static bool has_name(const struct chunk *c)
 {
-    return !(c->name[0] & 0x20);
-}
-
-static bool has_letters(const struct chunk *c)
-{
-    for (int i = 0; i < 4; i++)
-        if ((c->name[i] | 0x20) < 'a' || (c->name[i] | 0x20) > 'z')
+    for (int i = 0; i < 4; i++) {
+        bool is_letter = (c->name[i] | 0x20) >= 'a' && (c->name[i] | 0x20) <= 'z';
+        if (!is_letter && !(c->name[i] >= '0' && c->name[i] <= '9') && c->name[i] != '_')
             return false;
+    }
     return true;
 }
 
-static uint32_t checksum(const struct chunk *c)
+static bool has_right_checksum(const struct chunk *c)
 {
-    return (uint32_t)crc32_z(0, c->name, (z_size_t)c->length + 4);
+    return (uint32_t)crc32_z(0, c->name, (z_size_t)c->length + 4) == big_endian_32(c->data + c->length);
 }
 
-int png_check(const uint8_t *bytes, size_t n, bool *is_complete, struct fb_error *e)
+/* A colour that stands for transparency is one sample of two bytes in grey images and three in coloured ones. */
+static bool has_short_transparency(const struct chunk *c, uint8_t color_type)
 {
-    struct chunk c;
-    *is_complete = false;
-    for (uint64_t at = PNG_SIGNATURE_BYTES; chunk_at(bytes, n, at, &c) && has_letters(&c) && c.next <= n && !*is_complete; at = c.next) {
-        if (is_critical(&c) && checksum(&c) != big_endian_32(c.data + c.length))
-            return damaged(&c, e, "the checksum of a chunk is wrong");
-        *is_complete = is_named(&c, "IEND");
-    }
+    return is_named(c, "tRNS") && c->length < (color_type == 0 ? 2 : color_type == 2 ? 6 : 0);
+}
+
+static int check_before_pixels(const struct chunk *c, uint8_t color_type, struct fb_error *e)
+{
+    bool is_critical = !(c->name[0] & 0x20); /* the capital first letter says that no decoder may do without it */
+    if (!has_name(c))
+        return damaged(c, e, "a chunk has an impossible name");
+    if (!has_right_checksum(c))
+        return damaged(c, e, "the checksum of a chunk is wrong");
+    if (has_short_transparency(c, color_type))
+        return damaged(c, e, "its transparency (tRNS) is too short");
+    if (is_critical && c->at != PNG_SIGNATURE_BYTES && !is_named(c, "PLTE"))
+        return damaged(c, e, "a chunk that no decoder may pass over is unknown, or in the wrong place");
     return 0;
 }
 
-/* Moves to the next critical chunk. False: there is none. */
-static bool next_run(struct png_stream *s)
+int png_check(const uint8_t *bytes, size_t n, struct png_layout *l, struct fb_error *e)
 {
     struct chunk c;
-    for (uint64_t at = s->until; chunk_at(s->bytes, s->n, at, &c); at = c.next) {
-        if (!is_critical(&c))
-            continue;
-        size_t there = s->n - (size_t)at - 8, length = c.length < there ? c.length : there;
-        s->at = (size_t)at + 8;
-        s->until = c.next < s->n ? (size_t)c.next : s->n;
-        s->head_left = sizeof(s->head);
-        memcpy(s->head, (uint8_t[]){(uint8_t)(length >> 24), (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length}, 4);
-        memcpy(s->head + 4, c.name, 4);
-        return true;
+    *l = (struct png_layout){0};
+    uint64_t at = PNG_SIGNATURE_BYTES;
+    for (; chunk_at(bytes, n, at, &c) && c.next <= n && !is_named(&c, "IDAT"); at = c.next) {
+        FB_TRY(check_before_pixels(&c, bytes[PNG_SIGNATURE_BYTES + 17], e));
+        if (is_named(&c, "PLTE")) {
+            l->palette = c.data;
+            l->palette_bytes = c.length;
+        }
     }
-    s->at = s->until = s->n;
-    return false;
+    l->pixels = (size_t)at;
+    return 0;
 }
 
-/* Hands out what is left of the head, or of the data: `count` bytes at most. Returns how many. */
-static size_t hand_out(struct png_stream *s, uint8_t *out, size_t count)
+int png_check_pixels(const uint8_t *bytes, size_t n, uint64_t at, struct fb_error *e)
 {
-    const uint8_t *from = s->head_left ? s->head + sizeof(s->head) - s->head_left : s->bytes + s->at;
-    size_t left = s->head_left ? s->head_left : s->until - s->at, part = left < count ? left : count;
-    memcpy(out, from, part);
-    if (s->head_left)
-        s->head_left -= (unsigned)part;
-    else
-        s->at += part;
-    return part;
+    struct chunk c;
+    for (; chunk_at(bytes, n, at, &c) && c.next <= n && is_named(&c, "IDAT"); at = c.next)
+        if (!has_right_checksum(&c))
+            return damaged(&c, e, "the checksum of a chunk is wrong");
+    return 0;
 }
 
-bool png_stream_read(struct png_stream *s, uint8_t *out, size_t count)
+int png_check_rest(const uint8_t *bytes, size_t n, uint64_t at, struct fb_error *e)
 {
-    if (s->until == 0)
-        s->until = PNG_SIGNATURE_BYTES < s->n ? PNG_SIGNATURE_BYTES : s->n;
-    while (count) {
-        if (!s->head_left && s->at == s->until && !next_run(s))
-            return false;
-        size_t part = hand_out(s, out, count);
-        out += part;
-        count -= part;
-    }
-    return true;
+    struct chunk c;
+    for (; chunk_at(bytes, n, at, &c) && has_name(&c) && !is_named(&c, "IEND") && !is_named(&c, "fcTL"); at = c.next)
+        if (c.length > n - c.at - 8) {
+            error_set(e, FB_E_DATA, "decode", "the PNG file is cut off inside the %.4s chunk that follows its pixels",
+                      (const char *)c.name);
+            error_at(e, NULL, (int64_t)n);
+            return FB_E_DATA;
+        }
+    return 0;
+}
+
+size_t png_pixel_chunk(const uint8_t *bytes, size_t n, uint64_t at, const uint8_t **data, uint64_t *next)
+{
+    struct chunk c;
+    if (!chunk_at(bytes, n, at, &c) || !is_named(&c, "IDAT"))
+        return SIZE_MAX;
+    size_t there = n - c.at - 8;
+    *data = c.data;
+    *next = c.next;
+    return c.length < there ? c.length : there;
 }

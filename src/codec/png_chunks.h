@@ -10,20 +10,24 @@ enum { PNG_SIGNATURE_BYTES = 8 };
  * all there. */
 int png_header(const uint8_t *bytes, size_t n, struct image_header *h, struct fb_error *e);
 
-/* Walks over the whole file. FB_E_DATA: a checksum of what pixels depend on is wrong. `is_complete`: all chunks are there, to the last. */
-int png_check(const uint8_t *bytes, size_t n, bool *is_complete, struct fb_error *e);
-
-/* A file as a stream from which the ancillary chunks are left out. The last chunk of a file that is cut off says the length it has, so that
- * the decoder gets to see all of it. Zero-initialised with bytes and n it stands at the start. */
-struct png_stream {
-    const uint8_t *bytes;
-    size_t n;
-    size_t at, until;          /* the data being handed out */
-    uint8_t head[8];           /* the chunk's length and name, handed out before */
-    unsigned head_left;
+/* Where the parts are that pixels depend on, besides IHDR. */
+struct png_layout {
+    const uint8_t *palette; /* the data of the last PLTE chunk; NULL: there is none */
+    size_t palette_bytes;
+    size_t pixels;          /* the first IDAT chunk */
 };
 
-/* Copies the next `count` bytes of the stream. False: it ends before. */
-bool png_stream_read(struct png_stream *s, uint8_t *out, size_t count);
+/* Checks all chunks before the first IDAT. FB_E_DATA: one is damaged; the offset is that of the chunk. */
+int png_check(const uint8_t *bytes, size_t n, struct png_layout *l, struct fb_error *e);
+
+/* Checks the IDAT chunks from `at` on, as far as they are there. */
+int png_check_pixels(const uint8_t *bytes, size_t n, uint64_t at, struct fb_error *e);
+
+/* Checks what lies behind the pixels, from the chunk at `at` on: FB_E_DATA if the file ends inside one. */
+int png_check_rest(const uint8_t *bytes, size_t n, uint64_t at, struct fb_error *e);
+
+/* The IDAT chunk at `at`: how many bytes of its data are there, where they are, and where the next chunk begins. SIZE_MAX: it is
+ * another. */
+size_t png_pixel_chunk(const uint8_t *bytes, size_t n, uint64_t at, const uint8_t **data, uint64_t *next);
 
 #endif

@@ -40,7 +40,7 @@ static bool is_count(const json_t *v)
 
 static int read_shape(const json_t *shape, struct array_layout *a, struct fb_error *e)
 {
-    if (!json_is_array(shape) || json_array_size(shape) > FB_MAX_DIMS)
+    if (!json_is_array(shape) || json_array_size(shape) > ARRAY_MAX_DIMS)
         return damaged(e, a->name, "has no shape, or one of more than 8 dimensions");
     a->ndim = (int)json_array_size(shape);
     for (int d = 0; d < a->ndim; d++) {

@@ -101,7 +101,7 @@ static bool is_mp3(const uint8_t *b)
 
 static bool probe(const uint8_t *bytes, size_t n)
 {
-    static const char *const starts[] = {"fLaC", "OggS", ".snd", "caff", "riff"};
+    static const char *const starts[] = {"fLaC", "OggS", ".snd", "dns.", "caff", "riff"}; /* "dns.": AU with its bytes swapped */
     if (n < 12)
         return false;
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)

@@ -3,20 +3,12 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-static locale_t plain_locale;
-static pthread_once_t plain_once = PTHREAD_ONCE_INIT;
-
-static void make_plain_locale(void)
-{
-    plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* needs no files; kept for the life of the process */
-}
+#include "base/text.h"
 
 static const char *skip_digits(const char *s)
 {
@@ -64,12 +56,6 @@ static const char *skip_number(const char *s, bool *is_whole)
     return end;
 }
 
-static double to_double(const char *s)
-{
-    pthread_once(&plain_once, make_plain_locale);
-    return plain_locale ? strtod_l(s, NULL, plain_locale) : strtod(s, NULL);
-}
-
 static const char *skip_spaces(const char *s)
 {
     return s + strspn(s, " \t");
@@ -81,7 +67,7 @@ static bool parse_scalar(struct cell *c, const char *s)
     const char *end = skip_number(s, &is_whole);
     if (!end || *skip_spaces(end))
         return false;
-    c->number = to_double(s);
+    c->number = text_to_double(s);
     c->kind = CELL_NUMBER;
     if (is_whole) {
         errno = 0;
@@ -109,7 +95,7 @@ static bool parse_vector(struct cell *c, const char *s, struct text *floats)
         const char *next = end ? skip_spaces(end) : NULL;
         if (!end || (next == end && *end && !strchr(is_bracketed ? ",;]" : ";", *end)))
             break;
-        cell_add_float(floats, to_double(s), &is_huge);
+        cell_add_float(floats, text_to_double(s), &is_huge);
         if (*next == ';' || (*next == ',' && is_bracketed))
             next = skip_spaces(next + 1);
         s = next;

@@ -40,7 +40,7 @@ static int named_path_column(const struct table *t)
 static bool looks_like_path(const char *text)
 {
     return image_name_kind(text) == IMAGE_NAME_YES || image_name_kind(text) == IMAGE_NAME_OTHER || data_name_family(text) != FAMILY_IMAGE ||
-           strchr(text, '/');
+           data_name_may_be_array(text) || strchr(text, '/');
 }
 
 /* 1: the first column's first values look like paths. 0: they do not, or there are no rows. */

@@ -56,6 +56,14 @@ static void read_plain(struct table *t, char separator)
     text_append(&t->text, t->bytes + start, t->at - start);
 }
 
+/* The record is longer than it may be, or there was no memory for it. */
+static int refuse_record(struct table *t, size_t bytes, struct fb_error *e)
+{
+    if (bytes <= TABLE_MAX_RECORD && t->text.length + bytes < t->text.limit)
+        return error_set(e, FB_E_NOMEM, "dataset", "no memory for line %llu", (unsigned long long)t->row_line);
+    return table_refuse(t, t->row_line, e, "the record is longer than %d bytes", TABLE_MAX_RECORD);
+}
+
 static int read_cell(struct table *t, char separator, struct csv_record *r, struct fb_error *e)
 {
     if (r->cells == TABLE_MAX_COLUMNS)
@@ -66,7 +74,7 @@ static int read_cell(struct table *t, char separator, struct csv_record *r, stru
     else
         read_plain(t, separator);
     if (t->text.failed || t->at - began > TABLE_MAX_RECORD)
-        return table_refuse(t, t->row_line, e, "the record is longer than %d bytes", TABLE_MAX_RECORD);
+        return refuse_record(t, t->at - began, e);
     if (t->text.data && memchr(t->text.data + start, 0, t->text.length - start))
         return table_refuse(t, t->row_line, e, "there is a NUL byte; this is not text");
     text_append(&t->text, "", 1);
@@ -88,7 +96,7 @@ static int read_record(struct table *t, char separator, struct csv_record *r, st
     for (;;) {
         FB_TRY(read_cell(t, separator, r, e));
         if (t->text.failed || t->at - began > TABLE_MAX_RECORD)
-            return table_refuse(t, t->row_line, e, "the record is longer than %d bytes", TABLE_MAX_RECORD);
+            return refuse_record(t, t->at - began, e);
         if (is_at_line_end(t))
             break;
         t->at++; /* the separator */

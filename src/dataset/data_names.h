@@ -6,6 +6,8 @@
 
 /* FAMILY_IMAGE for everything that is not known to be sound or an array. */
 enum data_family data_name_family(const char *name);
+/* A name that HDF5 files share with others (.mat, .nc): only the content tells. */
+bool data_name_may_be_array(const char *name);
 const char *data_family_name(enum data_family family); /* "image", "sound", "array" */
 
 #endif

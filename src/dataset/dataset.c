@@ -10,9 +10,11 @@
 
 #include "dataset/data_names.h"
 #include "dataset/dataset_ops.h"
+#include "dataset/image_names.h"
 #include "dataset/keep.h"
 #include "dataset/location.h"
 #include "dataset/s3_mount.h"
+#include "model/hdf5_signature.h"
 
 static int refuse_unknown(const struct dataset_request *r, struct fb_error *e)
 {
@@ -90,6 +92,27 @@ static int find_or_scan(struct dataset_job *job, const struct dataset_ops *ops, 
     return rc;
 }
 
+/* A whole file whose content is HDF5's, for names that do not say what it is. */
+static bool is_hdf5(const struct dataset_job *job, const struct catalog_sample *s)
+{
+    if (job->io)
+        return data_name_may_be_array(s->key); /* a request would cost more than the answer is worth: it is not read in a bucket */
+    if (s->length == 0 || s->offset != 0 || s->length != s->object_size)
+        return false;
+    int fd = openat(job->root_fd, s->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool is_one = fd >= 0 && hdf5_is_file(fd, 0, s->length);
+    if (fd >= 0)
+        close(fd);
+    return is_one;
+}
+
+static enum data_family family_of(const struct dataset_job *job, const struct catalog_sample *first)
+{
+    enum data_family by_name = data_name_family(first->key);
+    bool is_sure = by_name != FAMILY_IMAGE || image_name_kind(first->key) == IMAGE_NAME_YES || !first->key[0];
+    return !is_sure && is_hdf5(job, first) ? FAMILY_ARRAY : by_name;
+}
+
 static int open_as(struct dataset_job *job, const struct dataset_ops *ops, struct dataset *d, struct fb_error *e)
 {
     FB_TRY(ops->locate(job, e));
@@ -101,7 +124,7 @@ static int open_as(struct dataset_job *job, const struct dataset_ops *ops, struc
     struct catalog_sample first = {.key = ""};
     if (catalog_count(d->catalog))
         FB_TRY(catalog_part(d->catalog, 0, 0, &first, e));
-    d->family = data_name_family(first.key);
+    d->family = family_of(job, &first);
     return 0;
 }
 

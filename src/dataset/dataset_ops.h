@@ -19,6 +19,7 @@ struct dataset_job {
     char *identity;            /* set by locate: what the source is called among those of its kind; NULL: its catalog is not kept */
     void *own;                 /* the back-end's, from locate to release */
     struct catalog_writer *w;  /* in scan only */
+    bool has_warned;           /* that the folder of catalogs is not trusted */
     char *io;                  /* MAY be set by locate: the io back-end that reads it */
 };
 

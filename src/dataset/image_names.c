@@ -15,12 +15,13 @@ static const char *const something_else[] = {
     /* code */
     "py", "pyc", "ipynb", "sh", "c", "h", "cpp", "m", "r", "js", "css", "lua", "go", "rs", "java",
     /* arrays, tables, models */
-    "mat", "npy", "npz", "h5", "hdf5", "hdf", "nc", "pkl", "pickle", "pt", "pth", "ckpt", "onnx", "safetensors", "parquet", "arrow",
+    "mat", "npy", "npz", "h5", "hdf5", "he5", "hdf", "nc", "pkl", "pickle", "pt", "pth", "ckpt", "onnx", "safetensors", "parquet", "arrow",
     "feather", "tfrecord", "tfrecords", "lmdb", "mdb", "db", "sqlite", "rec", "idx", "bin", "pts", "obj", "ply", "pcd", "nii",
     /* archives */
     "tar", "gz", "tgz", "bz2", "xz", "zst", "zip", "7z", "rar",
     /* sound and film */
-    "wav", "mp3", "flac", "ogg", "opus", "m4a", "aac", "mp4", "avi", "mkv", "mov", "webm", "mpg", "mpeg",
+    "wav", "wave", "rf64", "bw64", "mp3", "flac", "ogg", "oga", "opus", "aif", "aiff", "aifc", "m4a", "aac", "mp4", "avi", "mkv", "mov", "webm",
+    "mpg", "mpeg", "au", "snd", "caf", "w64",
     /* sums, locks, leftovers */
     "md5", "sha1", "sha256", "lock", "tmp", "part", "bak", "catalog", NULL};
 

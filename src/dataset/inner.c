@@ -18,7 +18,7 @@ static bool is_directory(const char *path)
 static bool is_prefix(const char *url)
 {
     const char *slash = strrchr(url, '/');
-    bool is_single = slash >= url + strlen("s3://x") && data_name_family(slash + 1) != FAMILY_IMAGE;
+    bool is_single = slash >= url + strlen("s3://x") && (data_name_family(slash + 1) != FAMILY_IMAGE || data_name_may_be_array(slash + 1));
     return !shards_is_name(url) && !is_single;
 }
 

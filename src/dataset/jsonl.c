@@ -120,7 +120,10 @@ static int read_columns(struct table *t, const json_t *object, struct fb_error *
         text_escape(t->name[i], shown, sizeof(shown));
         if (!value)
             return table_refuse(t, t->row_line, e, "has no '%s'", shown);
-        if (!read_value(t, i, value))
+        bool is_read = read_value(t, i, value);
+        if (t->floats.failed) /* its limit is more than a record can have */
+            return error_set(e, FB_E_NOMEM, "dataset", "no memory for line %llu", (unsigned long long)t->row_line);
+        if (!is_read)
             return table_refuse(t, t->row_line, e, "'%s' is neither text, a number nor a list of numbers", shown);
     }
     if ((int)json_object_size(object) != t->columns)

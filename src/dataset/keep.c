@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/owner.h"
 #include "base/text.h"
+#include "model/catalog_format.h"
 #include "model/catalog_save.h"
 
 enum { STALE_TEMPORARY_SECONDS = 3600 };
@@ -33,11 +35,28 @@ static char *directory(const struct dataset_request *r)
     return n < 0 ? NULL : out;
 }
 
-char *keep_path(const struct dataset_job *job, const char *kind)
+/* What lies in a folder that others may write to could say anything, such as which files are the samples. Said once. */
+static bool is_trusted(struct dataset_job *job, const char *dir)
+{
+    struct stat st;
+    const char *why = stat(dir, &st) == 0 ? owner_distrust(&st) : NULL;
+    char shown[512];
+    if (why && !job->has_warned)
+        log_line(&job->request->log, LOG_WARN, "nothing is kept in %s: %s. Make it yours alone (chown, chmod go-w), or name a folder of your own: "
+                 "catalog_dir, XDG_CACHE_HOME", text_escape(dir, shown, sizeof(shown)), why);
+    job->has_warned |= why != NULL;
+    return !why;
+}
+
+char *keep_path(struct dataset_job *job, const char *kind)
 {
     if (!job->identity)
         return NULL;
     char *dir = directory(job->request), *name = NULL, *path = NULL;
+    if (dir && !is_trusted(job, dir)) {
+        free(dir);
+        return NULL;
+    }
     if (dir && asprintf(&name, "%s:%s", kind, job->identity) >= 0 &&
         asprintf(&path, "%s/%016llx.catalog", dir, (unsigned long long)checksum_of(name, strlen(name))) < 0)
         path = NULL;
@@ -49,7 +68,7 @@ char *keep_path(const struct dataset_job *job, const char *kind)
     return path;
 }
 
-char *keep_learnt_dir(const struct dataset_job *job, const char *kind)
+char *keep_learnt_dir(struct dataset_job *job, const char *kind)
 {
     char *path = keep_path(job, kind), *dir = NULL;
     if (path && asprintf(&dir, "%.*s.learnt", (int)(strlen(path) - strlen(".catalog")), path) < 0)
@@ -110,12 +129,29 @@ static int still_fits(struct dataset_job *job, const struct dataset_ops *ops, co
     return !ops->is_unchanged || ops->is_unchanged(job, c);
 }
 
+/* As catalog_open, of a file that nobody else made. */
+static int open_kept(const char *path, struct catalog **out, struct fb_error *e)
+{
+    struct stat st;
+    *out = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const char *why = fd >= 0 && fstat(fd, &st) == 0 ? owner_distrust(&st) : NULL;
+    int rc = fd < 0 ? error_set_errno(e, "dataset", errno, "open the catalog")
+             : why  ? error_set(e, FB_E_STATE, "dataset", "the catalog is not trusted: %s", why)
+                    : catalog_open_fd(fd, path, out, e);
+    if (fd >= 0)
+        close(fd);
+    if (rc < 0)
+        error_at(e, path, -1);
+    return rc;
+}
+
 struct catalog *keep_find(struct dataset_job *job, const struct dataset_ops *ops, const char *path, struct fb_error *e)
 {
     struct catalog *c;
     struct fb_error why;
     error_clear(&why);
-    if (catalog_open(path, &c, &why) < 0) {
+    if (open_kept(path, &c, &why) < 0) {
         char line[2200];
         fb_format_error(&why, line, sizeof(line));
         if (why.sys_errno != ENOENT)

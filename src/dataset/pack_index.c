@@ -133,7 +133,7 @@ int pack_index_catalog(const struct pack_index *x, int fd, int64_t mtime_ns, con
                        struct fb_error *e)
 {
     const struct pack_section *s = &x->head.section[PACK_CATALOG];
-    struct catalog_place place = {(char *)object, x->foot.pack_size, mtime_ns};
+    struct catalog_place place = {(char *)object, x->foot.pack_size, mtime_ns, .end = x->head.members_end};
     FB_TRY(catalog_open_part(fd, x->foot.index_offset + s->offset, s->length, &place, path, out, e));
     if (catalog_count(*out) == x->head.samples)
         return 0;

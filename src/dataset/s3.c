@@ -1,5 +1,5 @@
-/* A prefix of a bucket: like a folder of images, so that both have the same fingerprint. Class = first part of a key below the prefix.
- * As in a folder: where there are no images, sound is looked for, and where there is none either, arrays. A URL that ends like the name of a
+/* A prefix of a bucket: like a folder of images, so that both have the same fingerprint. Class = first part of a key below the prefix. As
+ * in a folder: where there are no images, sound is looked for, and where there is none either, arrays. A URL that ends like the name of a
  * recording or an array is that one object.
  *
  * Kept listings are trusted for an hour (see s3_url.h): a bucket has no directories whose times would tell. Each object is still compared
@@ -37,7 +37,7 @@ static int no_memory(struct fb_error *e)
 static int split_single(struct dataset_job *job, struct s3_source *s, struct fb_error *e)
 {
     char *slash = strrchr(job->root, '/');
-    if (slash < job->root + strlen("s3://x") || data_name_family(slash + 1) == FAMILY_IMAGE)
+    if (slash < job->root + strlen("s3://x") || (data_name_family(slash + 1) == FAMILY_IMAGE && !data_name_may_be_array(slash + 1)))
         return 0;
     s->single = strdup(slash + 1);
     *slash = 0;

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
+
 enum { BEATS = 16, LIST_AGE_S = 3600 };
 
 bool s3_url_is(const char *source)
@@ -44,7 +46,10 @@ int s3_url_beat(struct dataset_job *job, uint64_t seen, struct fb_error *e)
 bool s3_url_is_young(const struct dataset_job *job, const struct catalog *kept)
 {
     const char *given = getenv("FULLBORE_S3_LIST_MAX_AGE");
-    double most = given && *given ? atof(given) : LIST_AGE_S;
+    double most = LIST_AGE_S;
+    const char *end;
+    if (given && *given && !text_parse_double(given, &most, &end))
+        most = 0; /* not a number: nothing is young enough */
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     double age = (double)now.tv_sec + (double)now.tv_nsec / 1e9 - (double)catalog_made_ns(kept) / 1e9;

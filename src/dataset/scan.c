@@ -1,4 +1,5 @@
-/* Walking a tree of folders for images; where there are none, for sound, and where there is none either, for arrays.
+/* Walking a tree of folders for images; where there are none, for sound, and where there is none either, for arrays. If no name is an
+ * array's, those that may be one are looked into: HDF5 files go by many names (.mat, .nc, .h5ad).
  *
  * Each folder is opened once, its mtime taken before its entries are read; files get one stat and are opened only if their name does not
  * say what they are. FIFOs, sockets and devices are never opened. Links are followed; a folder that is one of its own ancestors (device and
@@ -21,6 +22,7 @@
 #include "dataset/image_names.h"
 #include "dataset/keep.h"
 #include "dataset/left_out.h"
+#include "model/hdf5_signature.h"
 
 enum { SCAN_MAX_FOLDERS = 1 << 24, SCAN_MAX_DEPTH = 256, NAMED = 3 };
 
@@ -42,7 +44,9 @@ struct scan {
     const char *kind;
     enum data_family family; /* what is looked for; "image" below stands for a file of it */
     bool has_label_field;
+    bool looks_inside;       /* for arrays whose names do not say so */
     uint64_t of_family[3];   /* files met, by name */
+    uint64_t unsure;         /* files met that may be arrays all the same */
     struct folder *waiting, *all;
     uint64_t folders, seen, images, in_root;
     char *first_in_root[NAMED]; /* the bytewise first, for the message */
@@ -176,14 +180,45 @@ static int sniff(int dir_fd, const char *name, struct fb_error *e)
     return rc;
 }
 
+/* 1: HDF5. 0: it is not, or the file is gone. */
+static int sniff_array(int dir_fd, const char *name, const struct stat *st, struct fb_error *e)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "look into a file to see whether it is an array");
+    bool is_array = hdf5_is_file(fd, 0, (uint64_t)st->st_size);
+    close(fd);
+    return is_array;
+}
+
+static bool may_be_array(const char *name)
+{
+    return data_name_may_be_array(name) || image_name_kind(name) == IMAGE_NAME_UNKNOWN;
+}
+
+/* Not an image, but perhaps one of what is looked for if there are none. */
+static void leave_out(struct scan *s, const char *name)
+{
+    s->of_family[data_name_family(name)]++;
+    s->unsure += data_name_family(name) == FAMILY_IMAGE && may_be_array(name);
+    left_out_add_file(&s->left_out, name);
+}
+
+static int meet_other_file(struct scan *s, struct folder *f, int dir_fd, const char *name, const struct stat *st, struct fb_error *e)
+{
+    int is_wanted = !s->looks_inside ? data_name_family(name) == s->family : may_be_array(name) ? sniff_array(dir_fd, name, st, e) : 0;
+    if (is_wanted < 0)
+        return failed_at(s, s->path.data, e, is_wanted);
+    if (is_wanted)
+        return add_image(s, f, s->path.data, st, e);
+    left_out_add_file(&s->left_out, name);
+    return 0;
+}
+
 static int meet_file(struct scan *s, struct folder *f, int dir_fd, const char *name, const struct stat *st, struct fb_error *e)
 {
-    if (s->family != FAMILY_IMAGE) {
-        if (data_name_family(name) == s->family)
-            return add_image(s, f, s->path.data, st, e);
-        left_out_add_file(&s->left_out, name);
-        return 0;
-    }
+    if (s->family != FAMILY_IMAGE)
+        return meet_other_file(s, f, dir_fd, name, st, e);
     enum image_name kind = image_name_kind(name);
     int is_image = kind == IMAGE_NAME_YES;
     if (kind == IMAGE_NAME_UNKNOWN || kind == IMAGE_NAME_OTHER) {
@@ -194,7 +229,7 @@ static int meet_file(struct scan *s, struct folder *f, int dir_fd, const char *n
     if (is_image)
         return add_image(s, f, s->path.data, st, e);
     s->not_decoded += kind == IMAGE_NAME_OTHER;
-    left_out_add_file(&s->left_out, name);
+    leave_out(s, name);
     return 0;
 }
 
@@ -232,6 +267,14 @@ static int meet_other(struct scan *s, struct folder *f, int dir_fd, const char *
     return 0;
 }
 
+/* Not what is looked for, by its name alone. */
+static bool is_no(const struct scan *s, const char *name)
+{
+    if (s->family == FAMILY_IMAGE)
+        return image_name_kind(name) == IMAGE_NAME_NO;
+    return s->looks_inside ? !may_be_array(name) : data_name_family(name) != s->family;
+}
+
 static int meet_entry(struct scan *s, struct folder *f, int dir_fd, const struct dirent *entry, struct fb_error *e)
 {
     const char *name = entry->d_name;
@@ -243,14 +286,10 @@ static int meet_entry(struct scan *s, struct folder *f, int dir_fd, const struct
     FB_TRY(pulse_beat(&s->job->pulse, s->seen, 0, e));
     if (entry->d_type == DT_DIR)
         return add_folder(s, f, name, e);
-    enum data_family family = data_name_family(name);
-    bool is_no = s->family == FAMILY_IMAGE ? image_name_kind(name) == IMAGE_NAME_NO : family != s->family;
-    if (entry->d_type == DT_REG && is_no) { /* not worth a stat */
+    if (entry->d_type == DT_REG && is_no(s, name)) { /* not worth a stat */
         s->seen++;
-        if (pattern_is_matched(s->pattern, pattern_step(s->pattern, f->matched, name))) {
-            s->of_family[family]++;
-            left_out_add_file(&s->left_out, name);
-        }
+        if (pattern_is_matched(s->pattern, pattern_step(s->pattern, f->matched, name)))
+            leave_out(s, name);
         return 0;
     }
     FB_TRY(set_path(s, f, name, e));
@@ -331,7 +370,9 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
     left_out_number(s->left_out.total, number, sizeof(number));
     left_out_say(&s->left_out, 6, kinds, sizeof(kinds));
     error_set(e, FB_E_DATA, "dataset", "%s file%s, none an image, sound or an array: %s", number, s->left_out.total == 1 ? "" : "s", kinds);
-    error_remedy(e, "JPEG, PNG and WebP files are images, whatever their extension; check the path");
+    error_remedy(e, s->looks_inside ? "JPEG, PNG, WebP and HDF5 files are known by their content; .mat files before MATLAB 7.3 and .nc files before netCDF 4 are not HDF5: save them anew "
+                                      "(-v7.3, nccopy -k nc4)"
+                                    : "JPEG, PNG, WebP and HDF5 files are known by their content, whatever their extension; check the path");
     error_at(e, s->job->request->source, -1);
     return FB_E_DATA;
 }
@@ -370,18 +411,22 @@ static enum data_family other_family(const struct scan *s)
     return s->images ? FAMILY_IMAGE : s->of_family[FAMILY_SOUND] ? FAMILY_SOUND : s->of_family[FAMILY_ARRAY] ? FAMILY_ARRAY : FAMILY_IMAGE;
 }
 
-static int scan_for(struct dataset_job *job, const struct pattern *pattern, const char *kind, enum data_family family, struct fb_error *e)
+static int scan_for(struct dataset_job *job, const struct pattern *pattern, const char *kind, enum data_family family, bool looks_inside,
+                    struct fb_error *e)
 {
-    struct scan s = {.job = job, .pattern = pattern, .kind = kind, .family = family, .path = {.limit = 1 << 20}};
+    struct scan s = {.job = job, .pattern = pattern, .kind = kind, .family = family, .looks_inside = looks_inside, .path = {.limit = 1 << 20}};
     int rc = walk(&s, e);
     enum data_family other = family == FAMILY_IMAGE ? other_family(&s) : family;
+    bool is_inside = other == FAMILY_IMAGE && s.images == 0 && s.unsure > 0;
+    if (is_inside)
+        other = FAMILY_ARRAY;
     if (rc == 0 && other == family)
         rc = conclude(&s, e);
     end(&s);
-    return rc < 0 || other == family ? rc : scan_for(job, pattern, kind, other, e);
+    return rc < 0 || other == family ? rc : scan_for(job, pattern, kind, other, is_inside, e);
 }
 
 int scan_tree(struct dataset_job *job, const struct pattern *pattern, const char *kind, struct fb_error *e)
 {
-    return scan_for(job, pattern, kind, FAMILY_IMAGE, e);
+    return scan_for(job, pattern, kind, FAMILY_IMAGE, false, e);
 }

@@ -1,7 +1,8 @@
-/* One file that is a data set by itself: rows of an HDF5 file, of a .npy; a recording. Keys are relative to its folder.
+/* One file that is a data set by itself: rows of an HDF5 file, of a .npy; a recording. Keys are relative to its folder. HDF5 is known by
+ * its content, whatever the name; but an archive is one by its name, since its first member lies where a user block would end.
  *
- * A .npy of decoded pictures has a catalog beside it, NAME.npy.catalog, with the names and labels that they were packed from: then it is that
- * data set, its samples being pieces of the .npy. */
+ * A .npy of decoded pictures has a catalog beside it, NAME.npy.catalog, with the names and labels that they were packed from: then it is
+ * that data set, its samples being pieces of the .npy. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,11 +14,24 @@
 #include "dataset/dataset_ops.h"
 #include "dataset/keep.h"
 #include "dataset/location.h"
+#include "dataset/shards.h"
 #include "model/catalog_format.h"
+#include "model/hdf5_signature.h"
+
+static bool is_hdf5(const char *path, const struct stat *st)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool is_one = fd >= 0 && hdf5_is_file(fd, 0, (uint64_t)st->st_size);
+    if (fd >= 0)
+        close(fd);
+    return is_one;
+}
 
 static bool claims(const struct dataset_request *r, const struct stat *st)
 {
-    return st && S_ISREG(st->st_mode) && data_name_family(r->source) != FAMILY_IMAGE;
+    if (!st || !S_ISREG(st->st_mode))
+        return false;
+    return data_name_family(r->source) != FAMILY_IMAGE || (!shards_is_name(r->source) && is_hdf5(r->source, st));
 }
 
 static int locate(struct dataset_job *job, struct fb_error *e)
@@ -68,9 +82,11 @@ static int open_beside(struct dataset_job *job, const struct catalog_sample *now
 {
     struct stat st;
     struct catalog_sample s;
-    struct catalog_place place = {(char *)now->key, now->length, now->mtime_ns};
+    struct catalog_place place = {(char *)now->key, now->length, now->mtime_ns, .end = now->length, .note = "decoded"};
     if (fstat(fd, &st) < 0)
         return error_set_errno(e, "dataset", errno, "stat the catalog of a pack");
+    if (!S_ISREG(st.st_mode))
+        return 0;
     FB_TRY(catalog_open_part(fd, 0, (uint64_t)st.st_size, &place, path, out, e));
     uint64_t count = catalog_count(*out);
     if (catalog_note(*out, "decoded") && count && catalog_sample(*out, count - 1, &s, NULL) == 0 && s.offset + s.length == now->length)
@@ -88,7 +104,7 @@ static int open_own(struct dataset_job *job, struct catalog **out, struct fb_err
     FB_TRY(stat_file(job, &now, e));
     if (asprintf(&path, "%s.catalog", job->identity) < 0)
         return error_set(e, FB_E_NOMEM, "dataset", "no memory");
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     int rc = fd < 0 ? 0 : open_beside(job, &now, fd, path, out, e);
     if (fd >= 0)
         close(fd);

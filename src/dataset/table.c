@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
+
 static const struct table_format *const formats[] = {&table_csv, &table_tsv, &table_jsonl, NULL};
 
 const struct table_format *table_format_of(const char *path)
@@ -21,7 +23,7 @@ int table_refuse(const struct table *t, uint64_t line, struct fb_error *e, const
     char what[400];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(what, sizeof(what), format, ap);
+    text_vwords(what, sizeof(what), format, ap);
     va_end(ap);
     error_set(e, FB_E_DATA, "dataset", "line %llu: %s", (unsigned long long)line, what);
     error_remedy(e, "correct the %s file", t->format->name);

@@ -160,7 +160,7 @@ static int read_json(struct tar_labels *l, const struct tar_image *image, bool m
         if (c)
             json_to_cell(l, (int)(c - l->column), value, &c->cell);
     }
-    return 0;
+    return l->floats.failed ? error_set(e, FB_E_NOMEM, "dataset", "no memory for a label") : 0;
 }
 
 /* The cells of one image; those it does not have are empty. */

@@ -11,10 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "dataset/keep.h"
+#include "dataset/tar_header.h"
 #include "dataset/tar_stream.h"
 
 enum { PIECE = 256 << 10, LOOK_EVERY = 64 << 20, WAIT_NS = 20000000, KEEP_FREE = 20 /* a twentieth of the disk */ };
+enum { MOST_RATIO = 250, RATIO_FROM = 64 << 20 }; /* what a stream may become, and the bytes from which on that counts; docs/packs.md says so */
 
 static const struct {
     const char *name, *bytes;
@@ -44,6 +47,8 @@ struct unpacking {
     const char *path;
     int in, out;
     uint64_t in_size, read, written, looked_at;
+    uint8_t head[TAR_BLOCK]; /* the first bytes of the plain archive */
+    size_t head_bytes;
     struct tar_stream *stream;
     uint8_t *from, *to;
 };
@@ -65,8 +70,42 @@ static int check_room(struct unpacking *u, struct fb_error *e)
     return FB_E_IO;
 }
 
+static int refuse_content(struct unpacking *u, struct fb_error *e)
+{
+    error_set(e, FB_E_DATA, "dataset", "the compressed stream holds no tar archive: it does not begin with a header of one");
+    error_remedy(e, "data sets are archives of files; anything else must be unpacked first");
+    error_at(e, u->path, 0);
+    return FB_E_DATA;
+}
+
+/* Before anything is written: any compressed file may have come under this name. */
+static int check_head(struct unpacking *u, size_t n, struct fb_error *e)
+{
+    struct tar_block header;
+    size_t more = TAR_BLOCK - u->head_bytes < n ? TAR_BLOCK - u->head_bytes : n;
+    if (more == 0)
+        return 0;
+    memcpy(u->head + u->head_bytes, u->to, more);
+    u->head_bytes += more;
+    return u->head_bytes < TAR_BLOCK || tar_parse_block(u->head, &header) == TAR_BLOCK_HEADER ? 0 : refuse_content(u, e);
+}
+
+/* Pictures hardly shrink, tables of numbers by some tens; what is made of nothing but zeros is not a data set. */
+static int check_ratio(struct unpacking *u, uint64_t used, struct fb_error *e)
+{
+    char from[32], to[32];
+    if (u->written <= RATIO_FROM || u->written / MOST_RATIO <= used)
+        return 0;
+    error_set(e, FB_E_DATA, "dataset", "the compressed stream grows to more than %d times its size: %s became %s so far", MOST_RATIO,
+              text_size(used, from, sizeof(from)), text_size(u->written, to, sizeof(to)));
+    error_remedy(e, "if that is right, unpack it into a plain .tar yourself");
+    error_at(e, u->path, (int64_t)used);
+    return FB_E_DATA;
+}
+
 static int write_out(struct unpacking *u, size_t n, struct fb_error *e)
 {
+    FB_TRY(check_head(u, n, e));
     for (size_t done = 0; done < n;) {
         ssize_t put = write(u->out, u->to + done, n - done);
         if (put < 0 && errno != EINTR)
@@ -89,6 +128,7 @@ static int use_piece(struct unpacking *u, size_t n, struct fb_error *e)
             return rc;
         }
         FB_TRY(write_out(u, p.made, e));
+        FB_TRY(check_ratio(u, u->read + n - p.in_bytes, e));
         FB_TRY(pulse_beat(&u->job->pulse, u->read, u->in_size, e));
     } while (p.in_bytes || p.made == PIECE);
     u->read += n;
@@ -108,7 +148,7 @@ static int unpack_all(struct unpacking *u, struct fb_error *e)
             FB_TRY(use_piece(u, (size_t)got, e));
     }
     if (tar_stream_is_whole(u->stream))
-        return 0;
+        return u->head_bytes == TAR_BLOCK ? 0 : refuse_content(u, e);
     error_set(e, FB_E_DATA, "dataset", "the archive is cut off: its compressed stream ends in the middle, after %llu bytes of the plain one",
               (unsigned long long)u->written);
     error_remedy(e, "fetch it again");

@@ -85,7 +85,7 @@ static int open_parts(struct emulated *d, const char *spec, struct fb_error *e)
 {
     FB_TRY(parse_spec(d, spec, e));
     char rate[32];
-    snprintf(d->device.title, sizeof(d->device.title), "emulated, %s/s, %.0f us",
+    text_format(d->device.title, sizeof(d->device.title), "emulated, %s/s, %.0f us",
              text_size((uint64_t)(d->bytes_per_ns * 1e9), rate, sizeof(rate)), (double)d->latency_ns / 1e3);
     for (int i = 0; i < ENGINES; i++)
         FB_TRY(engine_start(&d->engine[i], e));

@@ -104,7 +104,7 @@ static void *engine_main(void *arg)
 
 int engine_start(struct emulated_engine *g, struct fb_error *e)
 {
-    FB_TRY(thread_start(&g->thread, g->which == ENGINE_COPY ? "fb-emu-copy" : "fb-emu-step", engine_main, g, e));
+    FB_TRY(thread_start_prompt(&g->thread, g->which == ENGINE_COPY ? "fb-emu-copy" : "fb-emu-step", engine_main, g, e));
     g->is_started = true;
     return 0;
 }

@@ -33,9 +33,12 @@ static void say_device(struct findings *f)
 {
     const struct snapshot *s = &f->w->sum;
     double bytes = per_second(f->w, s->read_bytes), chars = per_second(f->w, s->read_chars);
-    finding_say(f, "the program reads %.1f MB/s, %.1f MB/s of it from storage (%s%s%s)", chars / 1e6, bytes / 1e6,
-                snapshot_file_kind_name((enum file_kind)s->file_kind), f->facts->data_mount[0] ? ", mounted at " : "",
-                f->facts->data_mount);
+    const char *kind = snapshot_file_kind_name((enum file_kind)s->file_kind), *at = f->facts->data_mount[0] ? ", mounted at " : "";
+    if (isnan(bytes) || isnan(chars))
+        finding_say(f, "how much the program reads could not be seen (%s%s%s)", kind, at, f->facts->data_mount);
+    else
+        finding_say(f, "the program reads %.1f MB/s, %.1f MB/s of it from storage (%s%s%s)", chars / 1e6, bytes / 1e6, kind, at,
+                    f->facts->data_mount);
     if (s->disk_reads > 0)
         finding_say(f, "the device serves %.0f reads/s of %.0f KB in %.2f ms each, %.1f in flight on average",
                     per_second(f->w, s->disk_reads), mean_request(f->w) / 1e3, s->disk_read_s / s->disk_reads * 1e3,

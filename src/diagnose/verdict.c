@@ -52,7 +52,7 @@ void finding_say(struct findings *f, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(f->v->evidence[f->v->evidences++], EVIDENCE_CHARS, format, args);
+    text_vwords(f->v->evidence[f->v->evidences++], EVIDENCE_CHARS, format, args);
     va_end(args);
 }
 
@@ -63,7 +63,7 @@ void finding_advise(struct findings *f, double gain, const char *format, ...)
     struct remedy *r = &f->v->remedy[f->v->remedies++];
     va_list args;
     va_start(args, format);
-    vsnprintf(r->change, sizeof(r->change), format, args);
+    text_vwords(r->change, sizeof(r->change), format, args);
     va_end(args);
     r->predicted_gain = fmin(gain, f->v->gain_bound);
     if (isnan(gain))

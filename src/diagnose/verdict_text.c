@@ -4,28 +4,25 @@
 
 void verdict_print(const struct verdict *v, const struct run_facts *facts, struct text *out)
 {
-    char program[600], script[600];
-    text_printf(out, "%s", text_escape(facts->program, program, sizeof(program)));
-    if (facts->script[0])
-        text_printf(out, " %s", text_escape(facts->script, script, sizeof(script)));
-    text_printf(out, ": %s", verdict_name(v->kind));
+    text_show(out, "%s%s%s", facts->program, facts->script[0] ? " " : "", facts->script);
+    text_show(out, ": %s", verdict_name(v->kind));
     if (v->starved_ratio >= 0)
-        text_printf(out, ", starved %.0f %% of the time", 100 * v->starved_ratio);
-    text_printf(out, " (%.1f s watched, %.1f s of warm-up left out)\n", v->run_s, v->warmup_s);
+        text_show(out, ", starved %.0f %% of the time", 100 * v->starved_ratio);
+    text_show(out, " (%.1f s watched, %.1f s of warm-up left out)\n", v->run_s, v->warmup_s);
     for (int i = 0; i < v->evidences; i++)
-        text_printf(out, "  %s\n", v->evidence[i]);
+        text_show(out, "  %s\n", v->evidence[i]);
     if (v->gain_bound >= 1 && v->lost_ratio < 0.05)
-        text_printf(out, "  nothing can be gained by feeding it faster\n");
+        text_show(out, "  nothing can be gained by feeding it faster\n");
     else if (v->gain_bound >= 1)
-        text_printf(out, "  at best %.2f times as fast; what would help, best first:\n", v->gain_bound);
+        text_show(out, "  at best %.2f times as fast; what would help, best first:\n", v->gain_bound);
     for (int i = 0; i < v->remedies; i++) {
         if (isnan(v->remedy[i].predicted_gain))
-            text_printf(out, "    %s\n", v->remedy[i].change);
+            text_show(out, "    %s\n", v->remedy[i].change);
         else
-            text_printf(out, "    %.2fx  %s\n", v->remedy[i].predicted_gain, v->remedy[i].change);
+            text_show(out, "    %.2fx  %s\n", v->remedy[i].predicted_gain, v->remedy[i].change);
     }
     if (facts->lost[0])
-        text_printf(out, "  not seen: %s\n", facts->lost);
+        text_show(out, "  not seen: %s\n", facts->lost);
 }
 
 static void put(struct text *t, const char *name, double value)

@@ -1,4 +1,5 @@
 /* The public functions: each a thin door to the part that does the work. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,26 +25,59 @@ const char *fb_version(void)
     return FB_VERSION;
 }
 
-void fb_init_options(fb_options *o)
+/* ---- options: the caller's struct may have fewer fields than ours, or more ---- */
+
+/* The library writes it into memory of the caller's, and it has no size of its own: it can never grow. */
+_Static_assert(sizeof(struct fb_error) == 2088, "older callers have less memory for it");
+/* The same of what the caller reads through pointers and makes arrays of: fields have their places for ever. */
+_Static_assert(sizeof(struct fb_array) == 184 && sizeof(struct fb_column) == 96, "older callers look for the fields elsewhere");
+
+static const fb_options defaults = {
+    .fraction = 1,
+    .batch_size = 1,
+    .rank = -1,
+    .world_size = -1,
+    .max_errors = -1,
+};
+
+void fb_init_options_sized(fb_options *o, size_t struct_size)
 {
-    *o = (fb_options){
-        .struct_size = sizeof(*o),
-        .fraction = 1,
-        .batch_size = 1,
-        .rank = -1,
-        .world_size = -1,
-        .max_errors = -1,
-    };
+    size_t known = struct_size < sizeof(defaults) ? struct_size : sizeof(defaults);
+    memset(o, 0, struct_size);
+    memcpy(o, &defaults, known);
+    if (struct_size >= sizeof(o->struct_size))
+        o->struct_size = struct_size;
+}
+
+void (fb_init_options)(fb_options *o)
+{
+    fb_init_options_sized(o, offsetof(fb_options, group_by) + sizeof(o->group_by));
+}
+
+/* The options with all our fields. A newer caller's further fields must be as they were made: unused. */
+static int complete_options(const fb_options *o, fb_options *full, struct fb_error *e)
+{
+    size_t size = o->struct_size, known = size < sizeof(*full) ? size : sizeof(*full);
+    if (size < sizeof(size) || size > (1 << 16))
+        return error_set(e, FB_E_USAGE, "feed", "fb_options was not made by fb_init_options");
+    for (size_t i = known; i < size; i++)
+        if (((const unsigned char *)o)[i]) {
+            error_set(e, FB_E_USAGE, "feed", "fb_options sets a field that this library does not know: the program was made for a newer one");
+            error_remedy(e, "use the library of that version (this is " FB_VERSION "), or leave the field out");
+            return FB_E_USAGE;
+        }
+    *full = defaults;
+    memcpy(full, o, known);
+    full->struct_size = sizeof(*full);
+    return 0;
 }
 
 int fb_open(const fb_options *o, fb_loader **out, struct fb_error *e)
 {
     struct fb_error unused = {0};
     fb_options full;
-    fb_init_options(&full);
-    if (o->struct_size == 0 || o->struct_size > sizeof(full))
-        return error_set(e, FB_E_USAGE, "feed", "fb_options was not made by fb_init_options of this library");
-    memcpy(&full, o, o->struct_size);
+    *out = NULL;
+    FB_TRY(complete_options(o, &full, e));
     struct feed *f;
     int rc = feed_open(&full, &f, e ? e : &unused);
     *out = (fb_loader *)f;

@@ -132,7 +132,8 @@ static int want_all(struct arrays *a, const struct array_file *file, const char 
     for (int i = 0; i < file->count; i++) {
         const struct array_layout *l = &file->array[i];
         uint64_t bytes = l->ndim > 0 && is_number(l) ? array_rows(l) * array_row_bytes(l) : 0;
-        rows = bytes > most ? l->shape[0] : rows;
+        bool is_larger = bytes > most || (!most && is_number(l) && l->ndim > 0 && l->shape[0] > rows); /* there may be none with numbers */
+        rows = is_larger ? l->shape[0] : rows;
         most = bytes > most ? bytes : most;
     }
     for (int i = 0; i < file->count; i++) {
@@ -284,7 +285,7 @@ int arrays_add_fields(const struct arrays *a, struct slot_shape *s, struct fb_er
 bool arrays_reads_part(const struct arrays *a, const struct catalog_sample *s)
 {
     size_t n = strlen(s->key);
-    return a->is_sound && a->steps.crop_samples && s->length >= PART_FROM_BYTES && n > 4 && strcasecmp(s->key + n - 4, ".wav") == 0;
+    return a->is_sound && a->steps.is_cropped && s->length >= PART_FROM_BYTES && n > 4 && strcasecmp(s->key + n - 4, ".wav") == 0;
 }
 
 bool arrays_reads_itself(const struct feed *f, const struct load *l)

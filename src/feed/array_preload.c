@@ -177,18 +177,43 @@ static void settle_ways(struct arrays *a)
     a->is_all_resident = true;
     for (int k = 0; k < a->count; k++) {
         a->is_all_resident &= a->is_resident[k];
-        for (uint64_t i = 0; i < a->objects; i++)
-            a->needs_take[k] |= !a->object[i].is_straight[k] || !a->object[i].is_copied[k] || a->object[i].has_gaps[k];
+        for (uint64_t i = 0; i < a->objects; i++) {
+            const struct array_object *o = &a->object[i];
+            bool is_staged = o->is_straight[k] && !o->is_copied[k];
+            a->needs_take[k] |= !o->is_straight[k] || !o->is_copied[k] || o->has_gaps[k];
+            if (is_staged && o->stored_bytes[k] > a->staged_bytes[k])
+                a->staged_bytes[k] = o->stored_bytes[k];
+        }
     }
 }
 
-/* Bytes that `rows` rows take in the cache of unfiltered chunks. */
-static uint64_t unfiltered_bytes(const struct arrays *a, uint64_t rows)
+/* That a row of that file takes in the cache of unfiltered chunks. */
+static uint64_t unfiltered_row_bytes(const struct arrays *a, const struct array_object *o)
 {
     uint64_t bytes = 0;
     for (int k = 0; k < a->count; k++)
-        bytes += a->is_resident[k] || a->object[0].is_straight[k] ? 0 : a->object[0].stored_bytes[k];
-    return bytes * rows;
+        bytes += a->is_resident[k] || o->is_straight[k] ? 0 : o->stored_bytes[k];
+    return bytes;
+}
+
+/* That all rows take. */
+static uint64_t unfiltered_total(const struct arrays *a)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < a->objects; i++)
+        bytes += a->object[i].rows * unfiltered_row_bytes(a, &a->object[i]);
+    return bytes;
+}
+
+/* That `rows` rows take at most, from whichever files they are. */
+static uint64_t unfiltered_bytes(const struct arrays *a, uint64_t rows)
+{
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < a->objects; i++) {
+        uint64_t bytes = unfiltered_row_bytes(a, &a->object[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most * rows;
 }
 
 /* In window order a chunk is not wanted any more when its window is over. Unless all of them can be kept for the next epoch, those of the
@@ -197,7 +222,7 @@ static void limit_to_windows(struct feed *f)
 {
     struct chunk_cache *c = &f->arrays->cache;
     uint64_t rows = 2 * (f->window_block * f->window_blocks + f->batch_size);
-    if (!f->arrays->is_chunked || !f->window_block || unfiltered_bytes(f->arrays, f->arrays->rows) <= c->limit)
+    if (!f->arrays->is_chunked || !f->window_block || unfiltered_total(f->arrays) <= c->limit)
         return;
     uint64_t wanted = unfiltered_bytes(f->arrays, rows);
     c->limit = wanted < c->limit ? wanted : c->limit;
@@ -211,7 +236,7 @@ static void warn_of_chunks(const struct feed *f)
     char need[32], has[32];
     if (!a->is_chunked || !f->is_shuffled || a->chunk_rows < 2)
         return;
-    uint64_t bytes = unfiltered_bytes(a, window && window < f->subset.count ? window : a->rows);
+    uint64_t bytes = window && window < f->subset.count ? unfiltered_bytes(a, window) : unfiltered_total(a);
     if (bytes <= room)
         return;
     text_size(bytes, need, sizeof(need));
@@ -235,7 +260,7 @@ int arrays_preload(struct feed *f, bool is_everything, struct fb_error *e)
         uint64_t bytes = field_bytes(a, i);
         bool is_small = bytes <= SMALL_BYTES && bytes <= limit / 16 && a->want[i].row_bytes <= 256;
         bool is_must = must_be_resident(a, i);
-        if (!is_everything && !is_must && !is_small)
+        if (!bytes || (!is_everything && !is_must && !is_small))
             continue;
         if (budget_take(f->budget, MEMORY_CACHE, bytes))
             FB_TRY(load_or_leave(f, i, is_everything, is_must, e));

@@ -40,6 +40,7 @@ static int add_crop(struct array_steps *s, char *text, struct fb_error *e)
     FB_TRY(options_parse_spec(crop_options, &p, text, "transform", "crop_or_pad", e));
     if (p.samples < 1)
         return error_set(e, FB_E_USAGE, "transform", "crop_or_pad: samples= is missing");
+    s->is_cropped = true;
     s->crop_samples = (uint64_t)p.samples;
     s->crop_is_random = p.random;
     return 0;
@@ -65,9 +66,9 @@ static int add_instances(struct array_steps *s, char *text, struct fb_error *e)
 static int64_t read_numbers(const char *text, float *out)
 {
     int64_t count = 0;
-    for (char *end; text && *text; text = end + 1) {
-        double value = strtod(text, &end);
-        if (end == text || !isfinite((float)value) || count == ARRAY_NORM_MAX)
+    for (const char *end; text && *text; text = end + 1) {
+        double value;
+        if (!text_parse_double(text, &value, &end) || !isfinite((float)value) || count == ARRAY_NORM_MAX)
             return -1;
         if (out)
             out[count] = (float)value;

@@ -12,7 +12,8 @@
 enum { ARRAY_NORM_MAX = 1 << 16 };
 
 struct array_steps {
-    uint64_t crop_samples; /* 0: recordings keep their length */
+    bool is_cropped;       /* every clip gets crop_samples frames, which may be 0; else recordings keep their length */
+    uint64_t crop_samples;
     bool crop_is_random, is_mono;
     uint64_t instances;    /* drawn from each bag; 0: all */
     bool has_norm;

@@ -53,6 +53,7 @@ struct array_object {
     bool is_straight[FB_MAX_FIELDS];      /* its rows are runs of bytes; else they come out of chunks, or as a whole */
     bool is_copied[FB_MAX_FIELDS];        /* a row goes into the batch as it is stored */
     bool has_gaps[FB_MAX_FIELDS];         /* some chunks were never written */
+    uint64_t chunk_rows;                  /* of its first field that comes out of chunks; 0: none does */
     uint8_t *resident[FB_MAX_FIELDS]; /* the whole field as it goes into the batch; NULL: it is read as it is wanted */
     _Atomic uint64_t checked_ns;      /* when it was last seen to be unchanged; relaxed: whoever looks once more does no harm */
     _Atomic uint64_t look_again_ns;   /* when to ask again whether it is in memory as a whole */
@@ -71,10 +72,11 @@ struct arrays {
 
     struct array_object *object; /* rows */
     uint64_t objects, rows;
-    bool is_chunked;             /* some field's rows come out of chunks that must be unfiltered */
-    uint64_t chunk_rows;         /* of the first such field */
+    bool is_chunked;             /* some field's rows come out of chunks that must be unfiltered, in some file at least */
+    uint64_t chunk_rows;         /* of the first such field of the first such file */
     bool is_resident[FB_MAX_FIELDS]; /* in all files */
     bool needs_take[FB_MAX_FIELDS];  /* reading does not put rows where they belong, in some file at least */
+    uint64_t staged_bytes[FB_MAX_FIELDS]; /* of a row that waits on the stage, in the file where it is largest; 0: none does */
     bool is_all_resident;            /* nobody looks at the files any more */
     struct chunk_cache cache;    /* of unfiltered chunks; has its own lock */
 

@@ -220,7 +220,7 @@ static uint32_t content_of(const struct slot *s, uint32_t place, bool is_packed)
 {
     uint64_t h = 0;
     for (int i = 0; i < s->shape->field_count; i++) {
-        if (s->shape->row_bytes && i == s->shape->length_field) /* made last of all */
+        if (s->shape->has_rows && i == s->shape->length_field) /* made last of all */
             continue;
         size_t bytes;
         const void *data = field_of(s, i, place, is_packed, &bytes);

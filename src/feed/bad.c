@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "feed/feed.h"
 
 static bool is_listed(const struct feed *f, const char *path)
@@ -33,6 +34,16 @@ void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch)
     pthread_mutex_lock(&f->bad_lock);
     append(f, e, epoch);
     pthread_mutex_unlock(&f->bad_lock);
+}
+
+void feed_give_up_place(struct fb_error *e, uint32_t bad_tries)
+{
+    char last[sizeof(e->cause)];
+    memcpy(last, e->cause, sizeof(last));
+    e->remedy[0] = 0;
+    text_words(e->cause, sizeof(e->cause), "%u of %u samples tried for one place were bad, the last one because %s", bad_tries, bad_tries,
+               last);
+    error_remedy(e, "most of the data set is bad: the statistics name files and causes under bad_samples");
 }
 
 void feed_free_bad(struct feed *f)

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cache/cache.h"
@@ -34,25 +32,19 @@ static int copy_labels(const struct bag *b, struct fb_error *e)
 
 static int open_file(struct feed *f, const struct catalog_sample *s, struct gather_file *out, struct fb_error *e)
 {
-    struct stat st;
     out->fd = openat(f->dataset.root_fd, s->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (out->fd < 0 || fstat(out->fd, &st) < 0) {
-        int rc = errno == ENOENT ? error_set(e, FB_E_NOT_FOUND, "read", "it has vanished since the data set was catalogued")
-                                 : error_set_errno(e, "read", errno, "open the file");
+    int rc;
+    if (out->fd >= 0)
+        rc = look_see(s, out->fd, &out->seen, e);
+    else if (errno == ENOENT)
+        rc = error_set(e, FB_E_NOT_FOUND, "read", "it has vanished since the data set was catalogued");
+    else
+        rc = error_set_errno(e, "read", errno, "open the file");
+    if (rc < 0)
         error_at(e, s->key, -1);
-        return rc;
-    }
-    struct catalog_sample *now = &out->seen;
-    *now = *s;
-    now->length = now->object_size = (uint64_t)st.st_size;
-    now->mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
-    if (now->length != s->length || now->mtime_ns != s->mtime_ns)
+    else if (out->seen.length != s->length || out->seen.mtime_ns != s->mtime_ns)
         atomic_fetch_add_explicit(&f->changed, 1, memory_order_relaxed);
-    if (S_ISREG(st.st_mode))
-        return 0;
-    error_set(e, FB_E_DATA, "read", "it is not a regular file");
-    error_at(e, s->key, -1);
-    return FB_E_DATA;
+    return rc;
 }
 
 /* The order knows the first part only. */
@@ -66,22 +58,22 @@ static int open_part(struct bag *b, uint32_t i, struct fb_error *e)
     FB_TRY(open_file(b->f, &s, file, e));
     if (b->f->cache)
         source_cache_describe(b->f, &file->seen, i ? CACHE_NO_INDEX : b->l->selected, &file->object);
-    b->part[i].fd = file->fd;
-    b->part[i].where = file->seen;
-    return 0;
+    b->part[i] = (struct bag_part){.where = file->seen, .fd = file->fd, .file = &file->arrays};
+    return look_at_open_file(b->f, &file->seen, file->fd, &file->arrays, e);
+}
+
+/* What the load came back with. A file that was written to meanwhile was read partly before and partly after. */
+static int take_back_part(struct bag *b, uint32_t i, struct fb_error *e)
+{
+    const struct gather_file *file = &b->l->waited->file[i];
+    b->part[i] = (struct bag_part){.where = file->seen, .fd = file->fd, .file = &file->arrays};
+    return look_check_unchanged(b->f, &file->seen, file->fd, e);
 }
 
 static int look_at_parts(struct bag *b, struct fb_error *e)
 {
-    const struct waited *x = b->l->waited;
-    for (; b->looked < b->parts; b->looked++) {
-        struct bag_part *part = &b->part[b->looked];
-        if (x)
-            *part = (struct bag_part){.where = x->file[b->looked].seen, .fd = -1};
-        else
-            FB_TRY(open_part(b, b->looked, e));
-        FB_TRY(look_at_file(b->f, &part->where, &part->file, e));
-    }
+    for (uint32_t i = 0; i < b->parts; i++)
+        FB_TRY(b->l->waited ? take_back_part(b, i, e) : open_part(b, i, e));
     return 0;
 }
 
@@ -112,8 +104,6 @@ static int run_parts(struct bag *b, struct bag_part *parts, struct gather_file *
     int rc = look_at_parts(b, e);
     if (rc == 0)
         rc = run_looked(b, e);
-    for (uint32_t i = 0; i < b->looked; i++)
-        array_file_free(&parts[i].file);
     gather_close_files(&b->gather);
     return rc;
 }
@@ -178,19 +168,22 @@ static int place_bytes(struct bag *b, struct fb_error *e)
 {
     if (!b->f->arrays->is_sound)
         return place_arrays(b, e);
-    return b->now->file.count ? bag_place_clip(b, e) : bag_refuse(b, e, "there is no sound in it", "leave the file out");
+    return b->now->file->count ? bag_place_clip(b, e) : bag_refuse(b, e, "there is no sound in it", "leave the file out");
 }
 
 int bag_place(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
 {
-    struct bag_part one = {.where = l->where, .fd = -1};
+    struct array_file file;
+    struct bag_part one = {.where = l->where, .fd = -1, .file = &file};
     struct bag b = {.w = w, .f = f, .l = l, .part = &one, .now = &one, .parts = 1, .bytes = bytes, .byte_count = n};
     uint64_t since = clock_now_ns();
     gather_start(&b.gather, w);
     FB_TRY(copy_labels(&b, e));
-    FB_TRY(look_into_bytes(bytes, n, NULL, false, &one.file, e));
-    int rc = place_bytes(&b, e);
-    array_file_free(&one.file);
+    FB_TRY(look_into_bytes(bytes, n, NULL, false, &file, e));
+    int rc = look_check_kind(f, l->where.key, &file, e);
+    if (rc == 0)
+        rc = place_bytes(&b, e);
+    array_file_free(&file);
     meter_work(&f->meter, w->index, STAGE_DECODE, clock_now_ns() - since, 1, f->arrays->want[0].row_bytes);
     return rc;
 }

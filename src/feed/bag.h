@@ -24,9 +24,9 @@ struct picked {
 };
 
 struct bag_part {
-    struct catalog_sample where; /* as the file is now */
-    int fd;                      /* -1: it was brought, or io has what was listed */
-    struct array_file file;
+    struct catalog_sample where; /* as the file was when it was opened */
+    int fd;                      /* -1: it was brought */
+    const struct array_file *file;
     uint64_t first, rows;        /* its instances among those of all parts */
 };
 
@@ -35,7 +35,7 @@ struct bag {
     struct feed *f;
     struct load *l;
     struct bag_part *part, *now; /* all; the one at hand */
-    uint32_t parts, looked;      /* looked: into so many of them */
+    uint32_t parts;
     struct picked picked;        /* of all parts */
     struct clip clip;            /* sound */
     struct gather gather;
@@ -51,7 +51,7 @@ int bag_refuse(const struct bag *b, struct fb_error *e, const char *cause, const
 /* A field of the part at hand; NULL: it has none. */
 static inline const struct array_layout *bag_layout(const struct bag *b, int field)
 {
-    return array_find(&b->now->file, b->f->arrays->want[field].source);
+    return array_find(b->now->file, b->f->arrays->want[field].source);
 }
 
 struct rng bag_rng(const struct bag *b);
@@ -78,5 +78,7 @@ int bag_read_memory(void *ctx, uint64_t offset, uint64_t length, void *out, stru
 int bag_place_sound(struct bag *b, const struct array_layout *l, const uint8_t *frames, struct fb_error *e);
 /* A recording that was brought. */
 int bag_place_clip(struct bag *b, struct fb_error *e);
+/* Compressed sound, out of b->bytes, by its own reader. */
+int bag_place_compressed(struct bag *b, const struct array_layout *l, struct fb_error *e);
 
 #endif

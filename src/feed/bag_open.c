@@ -29,7 +29,7 @@ static int shape_sound(struct arrays *a, const struct array_layout *l, struct fb
     uint64_t channels = l->ndim > 1 ? l->shape[1] : 1;
     bool has_channels = channels > 1 && !a->steps.is_mono;
     uint64_t frames = a->steps.crop_samples;
-    w->is_variable = frames == 0;
+    w->is_variable = !a->steps.is_cropped;
     w->row_bytes = fb_dtype_size(w->dtype) * (has_channels ? channels : 1);
     w->ndim = 0;
     if (w->is_variable) {
@@ -219,6 +219,7 @@ int bags_open(struct feed *f, const fb_options *o, const struct array_file *firs
     int64_t frames = a->want[0].shape[0];
     FB_TRY(shape_sound(a, array_find(first, a->want[0].source), e));
     if (is_fixed) { /* all have one length */
+        a->steps.is_cropped = true;
         a->steps.crop_samples = (uint64_t)frames;
         return shape_sound(a, array_find(first, a->want[0].source), e);
     }

@@ -43,7 +43,7 @@ int bag_pick(struct bag *b, uint64_t there, struct fb_error *e)
     if (!b->f->arrays->is_sound)
         return 0;
     b->clip = (struct clip){.frames = there};
-    if (s->crop_samples) {
+    if (s->is_cropped) {
         struct rng rng = bag_rng(b);
         b->clip = clip_crop_or_pad(there, s->crop_samples, s->crop_is_random ? rng_u64(&rng) : 0);
     }
@@ -118,7 +118,7 @@ static int check_field(const struct bag *b, int field, const struct array_layout
 int bag_check_room(struct bag *b, struct fb_error *e)
 {
     struct slot *s = b->l->slot;
-    if (!s->shape->row_bytes)
+    if (!s->shape->has_rows)
         return 0;
     char cause[160];
     if (b->picked.count > s->room[b->l->place]) {

@@ -23,7 +23,7 @@ static uint64_t picked_run(const struct picked *p, uint64_t i)
 
 static bool is_copied(const struct bag *b, const struct array_conversion *c)
 {
-    return array_conversion_is_copy(c) && !(b->f->arrays->is_sound && b->f->arrays->steps.crop_samples);
+    return array_conversion_is_copy(c) && !(b->f->arrays->is_sound && b->f->arrays->steps.is_cropped);
 }
 
 /* Where a field's rows go, after `before` rows from earlier parts. */
@@ -117,6 +117,15 @@ static int list_whole(struct bag *b, const struct array_layout *l, struct fb_err
     return 0;
 }
 
+/* Compressed sound is decoded from memory, so that no worker waits for a disk inside of a decoder. */
+static int list_recording(struct bag *b, struct fb_error *e)
+{
+    uint64_t bytes = b->now->file->object_size;
+    FB_TRY(add_piece(b, 0, bytes, NULL, b->at, e));
+    b->at += bytes;
+    return 0;
+}
+
 static int list_part(struct bag *b, int field, const struct array_layout *l, const struct picked *p, uint64_t before, struct fb_error *e)
 {
     struct array_conversion c;
@@ -126,7 +135,9 @@ static int list_part(struct bag *b, int field, const struct array_layout *l, con
         return list_straight(b, l, p, is_copied(b, &c) ? place_of(b, field, before) : NULL, e);
     if (l->storage == ARRAY_CHUNKED)
         return list_chunks(b, l, p, e);
-    return l->storage == ARRAY_CONTIGUOUS ? list_whole(b, l, e) : 0;
+    if (l->storage == ARRAY_CONTIGUOUS)
+        return list_whole(b, l, e);
+    return b->f->arrays->is_sound ? list_recording(b, e) : 0;
 }
 
 int bag_list(struct bag *b, struct fb_error *e)
@@ -198,19 +209,19 @@ int bag_read_memory(void *ctx, uint64_t offset, uint64_t length, void *out, stru
 
 static int read_opaque(struct bag *b, const struct array_layout *l, const struct picked *p, uint8_t *out, struct fb_error *e)
 {
-    const struct array_ops *ops = array_format_by_name(b->now->file.format);
+    const struct array_ops *ops = array_format_by_name(b->now->file->format);
     if (!ops || !ops->read_rows)
         return bag_refuse(b, e, l->why_opaque, "leave the field out of fields=");
     char path[4352];
     snprintf(path, sizeof(path), "%s%s%s", b->now->where.object[0] == '/' ? "" : b->f->dataset.root,
              b->now->where.object[0] == '/' ? "" : "/", b->now->where.object);
-    struct array_source s = {.path = b->bytes ? NULL : path, .size = b->now->file.object_size, .read = bag_read_memory, .ctx = b,
+    struct array_source s = {.path = b->bytes ? NULL : path, .size = b->now->file->object_size, .read = bag_read_memory, .ctx = b,
                              .allows_external = b->f->arrays->allows_external};
     for (uint64_t i = 0, n; i < p->count; i += n) {
         n = picked_run(p, i);
         FB_TRY(ops->read_rows(&s, l, picked_row(p, i), n, out + i * array_row_bytes(l), e));
     }
-    return 0;
+    return b->bytes ? 0 : look_check_named(b->f, &b->now->where, b->now->fd, e);
 }
 
 /* Rows in chunks that were never written. */
@@ -270,8 +281,18 @@ static int take_part(struct bag *b, int field, const struct array_layout *l, con
     return 0;
 }
 
+static int take_sound(struct bag *b, struct fb_error *e)
+{
+    const struct array_layout *l = bag_layout(b, 0);
+    if (l->storage != ARRAY_OPAQUE)
+        return bag_place_sound(b, l, b->stage, e);
+    b->bytes = b->stage;
+    b->byte_count = b->now->file->object_size;
+    return bag_place_compressed(b, l, e);
+}
+
 int bag_take(struct bag *b, struct fb_error *e)
 {
     b->at = 0;
-    return b->f->arrays->is_sound ? bag_place_sound(b, bag_layout(b, 0), b->stage, e) : for_each_part(b, take_part, e);
+    return b->f->arrays->is_sound ? take_sound(b, e) : for_each_part(b, take_part, e);
 }

@@ -10,6 +10,8 @@ static int check_channels(const struct bag *b, uint64_t channels, struct fb_erro
     const struct arrays *a = b->f->arrays;
     const struct array_want *w = &a->want[0];
     int own = a->steps.spectrogram.is_wanted ? 2 : !w->is_variable; /* dimensions of one channel */
+    if (channels < 1 || channels > CLIP_MAX_CHANNELS)
+        return bag_refuse(b, e, "it has no channels, or more than can be read", "leave the file out");
     uint64_t wanted = a->steps.is_mono ? channels : w->ndim > own ? (uint64_t)w->shape[0] : 1;
     if (channels == wanted)
         return 0;
@@ -45,10 +47,8 @@ static int place_spectrogram(struct bag *b, const struct array_layout *l, const 
     struct array_conversion narrow;
     FB_TRY(array_conversion_init(&narrow, ARRAY_PLAIN, FB_FLOAT32, w->dtype, NULL, e));
     float *sound = (float *)(void *)(memory + work), *out = (float *)(void *)(memory + work + signal);
-    if (planes < channels)
-        clip_mono(c, frames, b->clip.frames, b->clip.after, channels, sound);
-    else
-        clip_planes(c, frames, b->clip.frames, b->clip.after, channels, sound, (size_t)samples);
+    FB_TRY(planes < channels ? clip_mono(c, frames, b->clip.frames, b->clip.after, channels, sound, e)
+                             : clip_planes(c, frames, b->clip.frames, b->clip.after, channels, sound, (size_t)samples, e));
     struct rng rng = bag_rng(b);
     if (a->steps.crop_is_random)
         rng_u64(&rng); /* the crop's */
@@ -63,9 +63,9 @@ int bag_place_sound(struct bag *b, const struct array_layout *l, const uint8_t *
 {
     const struct arrays *a = b->f->arrays;
     const struct array_want *w = &a->want[0];
-    uint32_t channels = l->ndim > 1 ? (uint32_t)l->shape[1] : 1;
     struct array_conversion c;
-    FB_TRY(check_channels(b, channels, e));
+    FB_TRY(check_channels(b, l->ndim > 1 ? l->shape[1] : 1, e));
+    uint32_t channels = l->ndim > 1 ? (uint32_t)l->shape[1] : 1;
     if (a->steps.spectrogram.is_wanted) {
         FB_TRY(array_conversion_init(&c, l->code, l->dtype, FB_FLOAT32, NULL, e));
         return place_spectrogram(b, l, &c, frames, channels, e);
@@ -75,19 +75,18 @@ int bag_place_sound(struct bag *b, const struct array_layout *l, const uint8_t *
     if (a->steps.is_mono && channels > 1) {
         if (!clip_can_mix(&c))
             return bag_refuse(b, e, "several channels can only be mixed into a float type", "leave dtype= out, or use float32 or float16");
-        clip_mono(&c, frames, b->clip.frames, b->clip.after, channels, to);
+        return clip_mono(&c, frames, b->clip.frames, b->clip.after, channels, to, e);
     } else if (w->is_variable) {
         array_convert(&c, frames, to, b->clip.frames * channels);
     } else {
-        clip_planes(&c, frames, b->clip.frames, b->clip.after, channels, to, (size_t)a->steps.crop_samples);
+        return clip_planes(&c, frames, b->clip.frames, b->clip.after, channels, to, (size_t)a->steps.crop_samples, e);
     }
     return 0;
 }
 
-/* Compressed sound: decoded to float32 by its own reader. */
-static int place_compressed(struct bag *b, const struct array_layout *l, struct fb_error *e)
+int bag_place_compressed(struct bag *b, const struct array_layout *l, struct fb_error *e)
 {
-    const struct array_ops *ops = array_format_by_name(b->now->file.format);
+    const struct array_ops *ops = array_format_by_name(b->now->file->format);
     struct array_source s = {.size = b->byte_count, .read = bag_read_memory, .ctx = b};
     if (!ops || !ops->read_rows)
         return bag_refuse(b, e, l->why_opaque, "convert it to WAV or FLAC");
@@ -100,10 +99,10 @@ static int place_compressed(struct bag *b, const struct array_layout *l, struct 
 
 int bag_place_clip(struct bag *b, struct fb_error *e)
 {
-    const struct array_layout *l = &b->now->file.array[0];
+    const struct array_layout *l = &b->now->file->array[0];
     FB_TRY(bag_pick(b, array_rows(l), e));
     FB_TRY(bag_check_room(b, e));
     if (l->storage == ARRAY_OPAQUE)
-        return place_compressed(b, l, e);
+        return bag_place_compressed(b, l, e);
     return bag_place_sound(b, l, b->bytes + l->offset + b->clip.first * array_row_bytes(l), e);
 }

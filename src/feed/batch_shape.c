@@ -41,5 +41,5 @@ int shape_of_batch(const struct feed *f, uint64_t places, struct slot_shape *s, 
         FB_TRY(slot_shape_add(s, field->name, field->dtype, field->ndim, field->shape, NULL, e));
     }
     FB_TRY(add_file_fields(f, s, f->labels.count, e));
-    return s->row_bytes ? slot_shape_add_lengths(s, e) : 0;
+    return s->has_rows ? slot_shape_add_lengths(s, e) : 0;
 }

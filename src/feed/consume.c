@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "feed/crew.h"
 #include "meter/trace.h"
@@ -43,6 +44,7 @@ void feed_replan(struct feed *f, const struct run *r)
     }
     f->ahead_first = f->ahead_last = NULL;
     f->ahead = 0;
+    atomic_store_explicit(&f->is_ample, false, memory_order_relaxed);
     f->has_plan = r != NULL;
     if (r) {
         f->planned = *r;
@@ -110,9 +112,15 @@ static int start_planner(struct feed *f, struct fb_error *e)
 {
     if (f->has_planner)
         return 0;
-    FB_TRY(thread_start(&f->planner, "fb-plan", planner_main, f, e));
-    f->has_planner = true;
-    return 0;
+    size_t places = f->takes_order ? f->shape.places : 0;
+    if (places && !f->plan_given && !(f->plan_given = malloc(places * sizeof(*f->plan_given))))
+        return error_set_errno(e, "feed", ENOMEM, "plan batches of %zu samples", places);
+    crew_planner_in(f);
+    int rc = thread_start(&f->planner, "fb-plan", planner_main, f, e);
+    f->has_planner = rc == 0;
+    if (rc < 0)
+        crew_planner_out(f);
+    return rc;
 }
 
 int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
@@ -135,9 +143,10 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
     f->at = feed_state_at(f, r.epoch, r.start, &r.skips);
     f->epoch_redraws = 0;
     error_clear(&f->epoch_error);
+    error_clear(&f->plan_error);
     f->last_return_ns = clock_now_ns();
     loop_begin_epoch(&f->loop, f->last_return_ns, f->takes_order ? 0 : r.batches);
-    atomic_store_explicit(&f->is_consuming, true, memory_order_relaxed);
+    atomic_store_explicit(&f->is_consuming, true, memory_order_release); /* with what feed_resolve found: other feeds add it up */
     pthread_cond_signal(&f->planner_wakes);
     pthread_mutex_unlock(&f->lock);
     audit_run(f);
@@ -156,9 +165,19 @@ static int wait_for_head(struct feed *f, struct fb_error *e)
     uint64_t ask_at = clock_now_ns() + ASK_EVERY_NS;
     atomic_store_explicit(&f->waiting_since_ns, clock_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&f->is_starving, true, memory_order_relaxed);
+    if (!(f->ahead_first && f->ahead_first->state == SLOT_READY))
+        crew_hurry(f);
     while (!(f->ahead_first && f->ahead_first->state == SLOT_READY)) {
         if (f->is_closing) {
             rc = error_set(e, FB_E_STATE, "feed", "the loader was closed while a batch was waited for");
+            break;
+        }
+        if (f->plan_error.code && !f->ahead_first) {
+            f->epoch_error = f->plan_error;
+            rc = f->plan_error.code;
+            if (e && !e->code)
+                *e = f->plan_error;
+            feed_end_epoch(f);
             break;
         }
         if (f->ship.error.code) {
@@ -167,7 +186,10 @@ static int wait_for_head(struct feed *f, struct fb_error *e)
                 *e = f->ship.error;
             break;
         }
-        if (thread_cond_wait_until(&f->consumer_wakes, &f->lock, ask_at) || !f->interrupted)
+        if (thread_cond_wait_until(&f->consumer_wakes, &f->lock, ask_at))
+            continue;
+        ask_at = clock_now_ns() + ASK_EVERY_NS;
+        if (!f->interrupted)
             continue;
         pthread_mutex_unlock(&f->lock); /* the question may take locks of its own (Python's) */
         bool is_interrupted = f->interrupted(f->ctx) != 0;
@@ -190,6 +212,15 @@ void feed_end_epoch(struct feed *f)
     atomic_store_explicit(&f->is_consuming, false, memory_order_relaxed);
 }
 
+/* A bad sample's own remedy, if it has one, is about the file. */
+static void advise_skip(struct fb_error *e)
+{
+    static const char words[] = "on_error=\"skip\" goes on with another sample in its place";
+    size_t n = strlen(e->remedy);
+    if (e->sample >= 0 && !load_is_systemic(e) && (n == 0 || strcmp(e->stage, "read") == 0 || strcmp(e->stage, "decode") == 0))
+        text_words(e->remedy + n, sizeof(e->remedy) - n, "%s%s", n ? "; " : "", words);
+}
+
 /* The errors of an epoch are counted as batches are taken, not as workers meet them: the same run stops at the same batch. */
 static int check_batch(struct feed *f, const struct slot *s, struct fb_error *e)
 {
@@ -202,10 +233,22 @@ static int check_batch(struct feed *f, const struct slot *s, struct fb_error *e)
                   (unsigned long long)f->epoch_redraws, (long long)f->max_errors);
     if (!f->epoch_error.code)
         return 0;
-    error_remedy(&f->epoch_error, "the statistics name them under bad_samples");
+    if (f->skips_bad)
+        error_remedy(&f->epoch_error, "the statistics name them under bad_samples");
+    else if (s->error)
+        advise_skip(&f->epoch_error);
     if (e && !e->code)
         *e = f->epoch_error;
     return f->epoch_error.code;
+}
+
+/* Ready in a row from the head: all of the look-ahead but two. Were it less, a slow sample would find nothing in store that hides it. */
+static bool is_ample_still(const struct feed *f)
+{
+    uint32_t ready = 0;
+    for (const struct slot *s = f->ahead_first; s && s->state == SLOT_READY; s = s->next)
+        ready++;
+    return ready > 0 && ready + 2 >= f->look_ahead;
 }
 
 static struct slot *pop_head(struct feed *f)
@@ -216,6 +259,8 @@ static struct slot *pop_head(struct feed *f)
         f->ahead_last = NULL;
     f->ahead--;
     s->next = NULL;
+    if (!is_ample_still(f))
+        atomic_store_explicit(&f->is_ample, false, memory_order_relaxed);
     pthread_cond_signal(&f->planner_wakes);
     return s;
 }

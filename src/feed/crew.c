@@ -16,18 +16,21 @@ enum { MAX_WORKERS = 1024 };
 struct crew {
     pthread_mutex_t lock;
     pthread_cond_t work;  /* something is ready, or the crew changes */
-    pthread_cond_t quiet; /* a worker left a feed */
+    pthread_cond_t quiet; /* someone stepped out of a feed that is closed, or has ended */
     struct feed *feeds;
     struct feed *turn;    /* whom to serve next */
-    int threads;          /* wanted */
-    int started;          /* workers with a thread: index < started */
+    _Atomic int threads;  /* wanted; written under lock */
+    int unhurried;        /* how many serve a feed with batches in plenty */
+    int started;          /* under the gate: workers with a thread: index < started */
+    _Atomic int refs;     /* of the process, feeds and threads */
     _Atomic int idle; /* written under lock */
     bool is_stopping;
     uint64_t idle_ns;
     _Atomic uint32_t pressure;
-    struct worker *worker[MAX_WORKERS];
+    struct worker *worker[MAX_WORKERS]; /* written under the gate and the lock */
     pthread_t helper;
     bool has_helper;
+    bool has_helper_ended, is_helper_late; /* under lock */
     pthread_cond_t helper_wakes;
 };
 
@@ -35,6 +38,7 @@ struct crew {
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static struct crew *the_crew;
 static struct budget the_budget;
+static _Atomic uint32_t late_threads; /* only shown: relaxed */
 
 /* The child has neither the threads nor a sane state of the locks: it forgets the crew (leaks it) and may make its own. */
 static void forget_in_child(void)
@@ -42,11 +46,41 @@ static void forget_in_child(void)
     pthread_mutex_init(&gate, NULL);
     the_crew = NULL;
     the_budget = (struct budget){0};
+    atomic_store_explicit(&late_threads, 0, memory_order_relaxed);
 }
 
 static void watch_forks(void)
 {
     pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+static struct crew *hold(struct crew *c)
+{
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    return c;
+}
+
+void crew_unref(struct crew *c)
+{
+    if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_cond_destroy(&c->work);
+    pthread_cond_destroy(&c->quiet);
+    pthread_cond_destroy(&c->helper_wakes);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+static void count_late(bool *is_late, bool is)
+{
+    if (*is_late != is)
+        atomic_fetch_add_explicit(&late_threads, is ? 1 : -1u, memory_order_relaxed);
+    *is_late = is;
+}
+
+uint32_t crew_left_behind(void)
+{
+    return atomic_load_explicit(&late_threads, memory_order_relaxed);
 }
 
 static void wake_workers(struct crew *c, int count)
@@ -60,7 +94,7 @@ static void wake_workers(struct crew *c, int count)
 
 void crew_push(struct feed *f, struct load *first)
 {
-    struct crew *c = the_crew;
+    struct crew *c = f->crew;
     int count = 0;
     for (struct load *l = first; l; l = l->next, count++)
         load_step(l, LOAD_READY);
@@ -72,6 +106,55 @@ void crew_push(struct feed *f, struct load *first)
     }
     wake_workers(c, count / (int)ready_portion(f, c->threads) + 1);
     pthread_mutex_unlock(&c->lock);
+}
+
+void crew_hurry(struct feed *f)
+{
+    struct crew *c = f->crew;
+    if (!crew_is_idle(f))
+        return;
+    pthread_mutex_lock(&c->lock);
+    if (f->ready)
+        wake_workers(c, (int)(f->ready / ready_portion(f, c->threads)) + 1);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- stepping in and out; the lock is held ---- */
+
+static bool step_out(struct crew *c, struct feed *f)
+{
+    f->inside--;
+    if (f->is_leaving)
+        pthread_cond_broadcast(&c->quiet);
+    return f->inside == 0 && f->is_left;
+}
+
+void crew_planner_in(struct feed *f)
+{
+    pthread_mutex_lock(&f->crew->lock);
+    f->inside++;
+    f->is_planning = true;
+    pthread_mutex_unlock(&f->crew->lock);
+}
+
+bool crew_step_out(struct feed *f)
+{
+    struct crew *c = f->crew; /* once out, the feed may be gone; the caller's thread may not be the crew's */
+    hold(c);
+    pthread_mutex_lock(&c->lock);
+    bool is_mine = step_out(c, f);
+    pthread_mutex_unlock(&c->lock);
+    crew_unref(c);
+    return is_mine;
+}
+
+bool crew_planner_out(struct feed *f)
+{
+    pthread_mutex_lock(&f->crew->lock);
+    f->is_planning = false;
+    count_late(&f->is_planner_late, false);
+    pthread_mutex_unlock(&f->crew->lock);
+    return crew_step_out(f);
 }
 
 /* ---- workers ---- */
@@ -121,30 +204,61 @@ static void wait_for_work(struct crew *c, struct worker *w)
     c->idle_ns += clock_now_ns() - since;
 }
 
-static void *worker_main(void *arg)
+/* The lock is held, and let go meanwhile. */
+static void serve(struct crew *c, struct worker *w, struct feed *f)
 {
-    struct worker *w = arg;
-    struct crew *c = the_crew;
-    pthread_mutex_lock(&c->lock);
-    while (!c->is_stopping && w->index < (uint32_t)c->threads) {
-        struct feed *f = ready_choose(c->feeds, c->turn);
-        if (!f) {
-            wait_for_work(c, w);
-            continue;
-        }
-        struct load *chain = ready_take(f, ready_portion(f, c->threads));
-        f->active++;
-        c->turn = f->next_feed;
-        pthread_mutex_unlock(&c->lock);
-        run_chain(c, w, f, chain);
-        pthread_mutex_lock(&c->lock);
-        if (--f->active == 0)
-            pthread_cond_broadcast(&c->quiet);
-    }
+    struct load *chain = ready_take(f, ready_portion(f, c->threads));
+    f->inside++;
+    w->serves = f;
+    f->serving++;
+    if (c->idle && ready_wants_more(f, c->unhurried)) /* it may have been in no hurry when its loads became ready */
+        pthread_cond_signal(&c->work);
+    c->turn = f->next_feed;
     pthread_mutex_unlock(&c->lock);
+    run_chain(c, w, f, chain);
+    pthread_mutex_lock(&c->lock);
+    f->serving--;
+    w->serves = NULL;
+    if (!w->is_left)
+        count_late(&w->is_late, false);
+    if (!step_out(c, f))
+        return;
+    pthread_mutex_unlock(&c->lock);
+    feed_finish(f);
+    pthread_mutex_lock(&c->lock);
+}
+
+/* From the moment that has_ended is seen, the worker is whose who waits for it, unless nobody does. */
+static void end_worker(struct crew *c, struct worker *w)
+{
     free_scratch(w);
     unfilter_free(&w->unfilter);
     codec_state_free(&w->codec);
+    pthread_mutex_lock(&c->lock);
+    bool is_left = w->is_left;
+    w->has_ended = true;
+    count_late(&w->is_late, false);
+    pthread_cond_broadcast(&c->quiet);
+    pthread_mutex_unlock(&c->lock);
+    if (is_left)
+        free(w);
+    crew_unref(c);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    struct crew *c = w->crew;
+    pthread_mutex_lock(&c->lock);
+    while (!w->must_end) {
+        struct feed *f = ready_choose(c->feeds, c->turn, c->unhurried);
+        if (f)
+            serve(c, w, f);
+        else
+            wait_for_work(c, w);
+    }
+    pthread_mutex_unlock(&c->lock);
+    end_worker(c, w);
     return NULL;
 }
 
@@ -154,6 +268,7 @@ static int start_worker(struct crew *c, int index, struct fb_error *e)
     if (!w)
         return error_set_errno(e, "feed", ENOMEM, "make worker %d", index);
     w->index = (uint32_t)index;
+    w->crew = hold(c);
     w->bytes.budget = w->pixels.budget = w->work.budget = w->known.budget = &the_budget;
     w->labels.budget = w->mapped[0].budget = w->mapped[1].budget = w->pieces.budget = &the_budget;
     unfilter_init(&w->unfilter, &the_budget);
@@ -164,9 +279,12 @@ static int start_worker(struct crew *c, int index, struct fb_error *e)
     if (rc < 0) {
         codec_state_free(&w->codec);
         free(w);
+        crew_unref(c);
         return rc;
     }
+    pthread_mutex_lock(&c->lock);
     c->worker[index] = w;
+    pthread_mutex_unlock(&c->lock);
     return 0;
 }
 
@@ -179,6 +297,7 @@ static struct crew *crew_new(void)
     struct crew *c = calloc(1, sizeof(*c));
     if (!c)
         return NULL;
+    atomic_init(&c->refs, 1);
     pthread_mutex_init(&c->lock, NULL);
     thread_cond_init(&c->work);
     thread_cond_init(&c->quiet);
@@ -188,55 +307,90 @@ static struct crew *crew_new(void)
     return c;
 }
 
-/* False: a thread is stuck and keeps its part of the crew for ever. */
-static bool join_workers(struct crew *c)
+/* True: the thread will not touch anything of ours any more. */
+static bool wait_for_end(struct crew *c, const bool *has_ended, uint64_t deadline_ns)
 {
-    bool all = true;
-    for (int i = 0; i < c->started; i++) {
-        if (thread_join_or_leave(c->worker[i]->thread, all ? 80000000u : 1000000u))
-            free(c->worker[i]);
-        else
-            all = false;
-    }
-    return all;
+    while (!*has_ended && thread_cond_wait_until(&c->quiet, &c->lock, deadline_ns))
+        ;
+    return *has_ended;
+}
+
+/* Joins it, which takes a moment unless the thread has destructors of the program's (Python's wait for its lock); or lets it go. */
+static void join_or_detach(pthread_t t, bool has_ended, uint64_t deadline_ns)
+{
+    uint64_t now = clock_now_ns();
+    if (has_ended)
+        thread_join_or_leave(t, deadline_ns > now + 1000000u ? deadline_ns - now : 1000000u);
+    else
+        pthread_detach(t);
+}
+
+/* The worker was told to end: waits for that, or leaves it behind. */
+static void part_from(struct crew *c, struct worker *w, uint64_t deadline_ns)
+{
+    pthread_t thread = w->thread;
+    pthread_mutex_lock(&c->lock);
+    bool has_ended = wait_for_end(c, &w->has_ended, deadline_ns);
+    c->worker[w->index] = NULL;
+    w->is_left = !has_ended;
+    count_late(&w->is_late, !has_ended);
+    pthread_mutex_unlock(&c->lock);
+    join_or_detach(thread, has_ended, deadline_ns);
+    if (has_ended)
+        free(w);
+}
+
+/* Ends all workers from number `first` on, within the time. */
+static void end_workers(struct crew *c, int first, uint64_t timeout_ns)
+{
+    uint64_t deadline_ns = clock_now_ns() + timeout_ns;
+    pthread_mutex_lock(&c->lock);
+    for (int i = first; i < c->started; i++)
+        c->worker[i]->must_end = true;
+    pthread_cond_broadcast(&c->work);
+    pthread_mutex_unlock(&c->lock);
+    for (; c->started > first; c->started--)
+        part_from(c, c->worker[c->started - 1], deadline_ns);
+}
+
+static void end_helper(struct crew *c, uint64_t timeout_ns)
+{
+    uint64_t deadline_ns = clock_now_ns() + timeout_ns;
+    pthread_t thread = c->helper;
+    pthread_mutex_lock(&c->lock);
+    c->is_stopping = true;
+    pthread_cond_broadcast(&c->helper_wakes);
+    bool has_ended = wait_for_end(c, &c->has_helper_ended, deadline_ns);
+    count_late(&c->is_helper_late, !has_ended);
+    pthread_mutex_unlock(&c->lock);
+    join_or_detach(thread, has_ended, deadline_ns);
 }
 
 static void crew_end(struct crew *c)
 {
-    pthread_mutex_lock(&c->lock);
-    c->is_stopping = true;
-    pthread_cond_broadcast(&c->work);
-    pthread_cond_broadcast(&c->helper_wakes);
-    pthread_mutex_unlock(&c->lock);
-    bool all = join_workers(c);
-    if (c->has_helper)
-        all &= thread_join_or_leave(c->helper, 80000000u);
     the_crew = NULL;
-    if (!all)
-        return;
-    pthread_cond_destroy(&c->work);
-    pthread_cond_destroy(&c->quiet);
-    pthread_cond_destroy(&c->helper_wakes);
-    pthread_mutex_destroy(&c->lock);
-    free(c);
+    end_workers(c, 0, 80000000u);
+    if (c->has_helper)
+        end_helper(c, 20000000u);
+    crew_unref(c);
 }
 
 static int set_threads(struct crew *c, int threads, struct fb_error *e)
 {
     if (threads > MAX_WORKERS)
         threads = MAX_WORKERS;
+    if (c->started > threads)
+        end_workers(c, threads, 200000000u);
+    int rc = 0;
+    while (rc == 0 && c->started < threads)
+        if ((rc = start_worker(c, c->started, e)) == 0)
+            c->started++;
+    bool has_all_cores = c->started > 1 && c->started >= host_cores();
     pthread_mutex_lock(&c->lock);
-    c->threads = threads;
-    pthread_cond_broadcast(&c->work); /* those beyond the number go */
+    c->threads = c->started;
+    c->unhurried = c->started - has_all_cores;
     pthread_mutex_unlock(&c->lock);
-    for (; c->started > threads; c->started--) {
-        struct worker *w = c->worker[c->started - 1];
-        if (thread_join_or_leave(w->thread, 200000000u))
-            free(w);
-    }
-    for (; c->started < threads; c->started++)
-        FB_TRY(start_worker(c, c->started, e));
-    return 0;
+    return rc;
 }
 
 /* ---- the helper: a timer ---- */
@@ -249,17 +403,22 @@ static bool is_here(const struct crew *c, const struct feed *wanted)
     return false;
 }
 
-/* Looks at one feed at a time, outside the lock, while is_watched keeps it in memory. */
+/* Looks at one feed at a time, from inside it and outside the lock. */
 static void watch_feeds(struct crew *c)
 {
     for (struct feed *f = c->feeds; f;) {
-        f->is_watched = true;
+        f->inside++;
         pthread_mutex_unlock(&c->lock);
         watchdog_look(f);
         pthread_mutex_lock(&c->lock);
-        f->is_watched = false;
-        pthread_cond_broadcast(&c->quiet);
-        f = is_here(c, f) ? f->next_feed : NULL; /* if it left, its neighbours may have, too: next time */
+        struct feed *next = is_here(c, f) ? f->next_feed : NULL; /* if it left, its neighbours may have, too: next time */
+        if (step_out(c, f)) {
+            pthread_mutex_unlock(&c->lock);
+            feed_finish(f);
+            pthread_mutex_lock(&c->lock);
+            return;
+        }
+        f = next;
     }
 }
 
@@ -272,7 +431,11 @@ static void *helper_main(void *arg)
         if (!c->is_stopping)
             watch_feeds(c);
     }
+    c->has_helper_ended = true;
+    count_late(&c->is_helper_late, false);
+    pthread_cond_broadcast(&c->quiet);
     pthread_mutex_unlock(&c->lock);
+    crew_unref(c);
     return NULL;
 }
 
@@ -280,9 +443,11 @@ static int start_helper(struct crew *c, struct fb_error *e)
 {
     if (c->has_helper)
         return 0;
-    FB_TRY(thread_start(&c->helper, "fb-help", helper_main, c, e));
-    c->has_helper = true;
-    return 0;
+    int rc = thread_start(&c->helper, "fb-help", helper_main, hold(c), e);
+    c->has_helper = rc == 0;
+    if (rc < 0)
+        crew_unref(c);
+    return rc;
 }
 
 /* ---- feeds come and go ---- */
@@ -299,6 +464,7 @@ static int join_locked(struct feed *f, int threads, uint64_t memory, struct fb_e
     FB_TRY(set_threads(c, threads, e));
     FB_TRY(start_helper(c, e));
     f->budget = &the_budget;
+    f->crew = hold(c);
     pthread_mutex_lock(&c->lock);
     f->next_feed = c->feeds;
     c->feeds = f;
@@ -326,55 +492,72 @@ static void unlink_feed(struct crew *c, struct feed *f)
     c->turn = NULL;
 }
 
-bool crew_quiet(struct feed *f, uint64_t timeout_ns)
+/* The lock is held: who is still inside will be late. */
+static void leave_behind(struct crew *c, struct feed *f)
 {
-    struct crew *c = the_crew;
+    f->is_left = true;
+    count_late(&f->is_planner_late, f->is_planning);
+    for (int i = 0; i < MAX_WORKERS && c->worker[i]; i++)
+        if (c->worker[i]->serves == f)
+            count_late(&c->worker[i]->is_late, true);
+}
+
+uint32_t crew_quiet(struct feed *f, uint64_t timeout_ns)
+{
+    struct crew *c = f->crew;
     uint64_t deadline = clock_now_ns() + timeout_ns;
     pthread_mutex_lock(&c->lock);
     f->is_leaving = true;
-    while (f->active && thread_cond_wait_until(&c->quiet, &c->lock, deadline))
+    f->inside++;
+    while (f->inside > 1 && thread_cond_wait_until(&c->quiet, &c->lock, deadline))
         ;
-    bool is_quiet = f->active == 0;
+    uint32_t late = f->inside - 1;
+    if (late)
+        leave_behind(c, f);
     pthread_mutex_unlock(&c->lock);
-    return is_quiet;
+    return late;
 }
 
-struct load *crew_leave(struct feed *f)
+struct load *crew_take_ready(struct feed *f)
 {
+    pthread_mutex_lock(&f->crew->lock);
+    struct load *ready = ready_take_all(f);
+    pthread_mutex_unlock(&f->crew->lock);
+    return ready;
+}
+
+void crew_leave(struct feed *f)
+{
+    struct crew *c = f->crew;
     pthread_mutex_lock(&gate);
-    struct crew *c = the_crew;
     pthread_mutex_lock(&c->lock);
     unlink_feed(c, f);
-    while (f->is_watched) /* the helper looks at it for a moment */
-        pthread_cond_wait(&c->quiet, &c->lock);
-    struct load *ready = ready_take_all(f);
     bool is_last = !c->feeds;
     pthread_mutex_unlock(&c->lock);
     if (is_last)
         crew_end(c);
     pthread_mutex_unlock(&gate);
-    return ready;
 }
 
-void crew_press(const struct feed *from)
+void crew_press(const struct feed *f, bool is_spared)
 {
-    struct crew *c = the_crew;
+    struct crew *c = f->crew;
     atomic_fetch_add_explicit(&c->pressure, 1, memory_order_relaxed);
     pthread_mutex_lock(&c->lock);
-    for (struct feed *f = c->feeds; f; f = f->next_feed)
-        if (f != from)
-            atomic_store_explicit(&f->is_pressed, true, memory_order_relaxed);
+    for (struct feed *other = c->feeds; other; other = other->next_feed)
+        if (other != f || !is_spared)
+            atomic_store_explicit(&other->is_pressed, true, memory_order_relaxed);
     pthread_cond_broadcast(&c->work);
     pthread_mutex_unlock(&c->lock);
 }
 
 uint64_t crew_least_memory(const struct feed *f)
 {
-    struct crew *c = the_crew;
+    struct crew *c = f->crew;
     uint64_t sum = feed_least_memory(f);
     pthread_mutex_lock(&c->lock);
     for (const struct feed *other = c->feeds; other; other = other->next_feed)
-        if (other != f && atomic_load_explicit(&other->is_consuming, memory_order_relaxed))
+        if (other != f && atomic_load_explicit(&other->is_consuming, memory_order_acquire))
             sum += feed_least_memory(other);
     pthread_mutex_unlock(&c->lock);
     return sum;
@@ -385,9 +568,9 @@ int crew_threads(void)
     return the_crew ? the_crew->threads : 0;
 }
 
-bool crew_is_idle(void)
+bool crew_is_idle(const struct feed *f)
 {
-    return the_crew && atomic_load_explicit(&the_crew->idle, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&f->crew->idle, memory_order_relaxed) > 0;
 }
 
 uint64_t crew_idle_ns(void)

@@ -1,7 +1,18 @@
 /* The crew: the process's CPU workers and memory budget, shared by all its feeds.
  *
- * Workers take ready loads from the feeds: first from one whose consumer waits, else in turn. Cheap loads are taken several at a time so that
- * the lock is not the limit. The crew starts with the first feed and ends with the last. After fork the child has no crew and makes its own.
+ * Workers take ready loads from the feeds: first from one whose consumer waits, else in turn. Cheap loads are taken several at a time so
+ * that the lock is not the limit. The crew starts with the first feed and ends with the last. After fork the child has no crew and makes
+ * its own.
+ *
+ * Where there are as many workers as cores, one of them rests while batches are ample: so a step that computes keeps its core, and has it
+ * to itself unless all workers are needed. Ample: from when the look-ahead is full until more than two of it are missing. (Until all of it
+ * is used up would rest as long in all, but leave nothing in store to hide a slow sample: 0.87 instead of 0.97 busy where one sample in 80
+ * takes 0.3 s.)
+ *
+ * Life: the crew's memory is counted: the process, every feed and every thread hold it. So a worker that is stuck when it should end (or
+ * when its feed is closed) finds crew and feed as they were when it comes back. Whoever works for a feed (workers, its planner, the helper,
+ * the thread that closes it) is inside it, counted in feed->inside; when a feed was closed without waiting for all of them, the last one to
+ * step out finishes it (feed_finish).
  */
 #ifndef FB_FEED_CREW_H
 #define FB_FEED_CREW_H
@@ -10,10 +21,18 @@
 #include "codec/unfilter.h"
 #include "feed/feed.h"
 
+struct crew;
+
 struct worker {
     uint32_t index;
     pthread_t thread;
-    bool is_started;
+    struct crew *crew;
+    /* under crew->lock */
+    struct feed *serves;    /* whose loads it runs now */
+    bool must_end, has_ended;
+    bool is_left;           /* nobody waits for its end: it frees itself */
+    bool is_late;           /* counted among those left behind */
+
     uint32_t pressure_seen;
     struct codec_state codec;
     struct scratch bytes;   /* a file the worker reads by itself */
@@ -28,24 +47,39 @@ struct worker {
 
 /* Adds a feed: starts what is not running. threads, memory: 0 keeps what the process has (or its default). */
 int crew_join(struct feed *f, int threads, uint64_t memory, struct fb_error *e);
-/* Leaving, in two steps, so that io can be closed in between and its last completions still have somewhere to go. First: no worker serves the
- * feed any more. False: one is stuck in it; the feed must be leaked. */
-bool crew_quiet(struct feed *f, uint64_t timeout_ns);
-/* Then: takes the feed out. Returns the loads that no worker took. Ends the crew with its last feed. */
-struct load *crew_leave(struct feed *f);
+/* Stepping out of a feed. True: it was left behind and this was the last one inside; the caller must call feed_finish. */
+bool crew_step_out(struct feed *f);
+/* The planner's thread is going to be inside; and steps out. */
+void crew_planner_in(struct feed *f);
+bool crew_planner_out(struct feed *f);
+
+/* Leaving, in two steps, so that io can be closed in between and its last completions still have somewhere to go. First: the caller
+ * steps in, no worker takes its loads any more, and all others step out. Not 0: so many did not in time. The feed is left behind from
+ * now on: who steps out last finishes it, and that may be the caller. */
+uint32_t crew_quiet(struct feed *f, uint64_t timeout_ns);
+/* Then: takes the feed out. Ends the crew with its last feed; who does not end in time is left behind. */
+void crew_leave(struct feed *f);
+/* The loads that no worker took. */
+struct load *crew_take_ready(struct feed *f);
+/* Gives back the reference that crew_join took. */
+void crew_unref(struct crew *c);
+/* Threads that should have ended, or left a feed that is closed, and have not yet; of the whole process. */
+uint32_t crew_left_behind(void);
 
 /* Hands a chain of loads (linked by next) to the workers. Any thread. */
 void crew_push(struct feed *f, struct load *first);
+/* The consumer waits: who rests comes back. f->lock may be held. */
+void crew_hurry(struct feed *f);
 
-/* Another feed or worker needs memory: everyone gives back what it does not need now. Any thread. */
-void crew_press(const struct feed *from);
+/* Someone inside `f` needs memory: everyone gives back what it does not need now; with is_spared all but `f` itself. Any thread inside. */
+void crew_press(const struct feed *f, bool is_spared);
 
 /* Sum of what all feeds with a live epoch need at least, `f` counted in. */
 uint64_t crew_least_memory(const struct feed *f);
 
 int crew_threads(void);
 /* Does any worker have nothing to do at this moment? */
-bool crew_is_idle(void);
+bool crew_is_idle(const struct feed *f);
 /* Nanoseconds that workers had nothing to do, since the crew began. */
 uint64_t crew_idle_ns(void);
 

@@ -49,6 +49,7 @@ struct load {
     uint32_t place;              /* of rows: the first of `count` */
     uint32_t count;
     uint32_t attempt;            /* 0, or which stand-in for a bad sample this is */
+    uint32_t bad_tries;          /* how many samples were bad that were tried for this place */
     uint64_t position;           /* in the epoch */
     uint64_t sample;             /* in the catalog */
     uint64_t selected;           /* in the selection */
@@ -93,7 +94,8 @@ enum { FEED_MAX_BAD = 1000 }; /* named; the rest is only counted */
 struct feed {
     /* constant after open */
     pid_t pid;
-    struct log log;
+    struct log log;       /* for everybody: hands lines to `heard` until the loader is closed */
+    struct log heard;     /* the caller's */
     int (*interrupted)(void *ctx);
     void *ctx;
     struct dataset dataset;
@@ -152,6 +154,7 @@ struct feed {
     bool is_given_all;
     uint64_t epoch_redraws;
     struct fb_error epoch_error; /* why the epoch ended early */
+    struct fb_error plan_error;  /* why nothing is planned any more, until the next epoch is started */
 
     /* under lock: slots */
     struct slot *free_slots;
@@ -168,20 +171,31 @@ struct feed {
 
     pthread_t planner;
     bool has_planner, has_joined;
+    uint64_t *plan_given; /* with takes_order: the planner's copy of a batch's samples */
     _Atomic bool has_redo;
     _Atomic int miss_score; /* 0..256: how often a worker's own read would have blocked lately */
     uint32_t probe;         /* the planner's: counts loads to probe with */
+    uint32_t slots_failed, reads_failed; /* the planner's: in a row, for want of memory */
     _Atomic int refs;
+
+    struct crew *crew; /* NULL: has not joined one; held as long as the feed lives */
+    _Atomic int speaking; /* threads inside the caller's log function */
+    _Atomic bool is_silent;
 
     /* under crew->lock */
     struct slot *ready_slots; /* with loads for a worker, the one wanted soonest first */
-    uint32_t ready, active;
-    bool is_leaving, is_watched;
+    uint32_t ready;
+    uint32_t serving;         /* workers that are at its loads */
+    uint32_t inside;    /* threads that work for it now: see crew.h */
+    bool is_leaving;
+    bool is_left;       /* closed without waiting for all: the last one inside finishes it */
+    bool is_planning, is_planner_late; /* the planner's thread is inside; and is counted among those left behind */
     struct feed *next_feed;
 
     _Atomic bool is_pressed;     /* someone needs memory: give back what is not needed now */
     _Atomic bool is_consuming;   /* an epoch is live */
     _Atomic bool is_starving;    /* the consumer waits: workers serve this feed first */
+    _Atomic bool is_ample;       /* the look-ahead was full, and has been nearly so since: see crew.h */
     _Atomic uint64_t service_ns; /* running mean of a load's time on a worker */
     _Atomic uint64_t waiting_since_ns; /* 0: the consumer is not waiting */
 
@@ -205,14 +219,24 @@ int feed_resolve(struct feed *f, struct fb_error *e);
 uint64_t feed_least_memory(const struct feed *f);
 /* FB_E_BUDGET, naming what is enough, unless `need` bytes are inside the budget. */
 int feed_check_memory(const struct feed *f, uint64_t need, struct fb_error *e);
-void feed_close(struct feed *f);
 void feed_unref(struct feed *f);
+
+/* feed_close.c */
+void feed_close(struct feed *f);
+/* Nobody is inside any more: closes what is left and gives the first reference back. */
+void feed_finish(struct feed *f);
+/* Of the whole process: reads that no close could cancel; what they read into stays. */
+uint32_t feed_left_reads(void);
+/* The log function of a feed's parts; `ctx` is the feed. */
+void feed_say(void *ctx, int level, const char *line);
 
 /* The order of an epoch. */
 void feed_order(const struct feed *f, uint64_t epoch, struct order *o);
 
 /* planner.c */
 void *planner_main(void *feed);
+/* Under f->lock, or when nobody else knows the feed: frees the slots that hold nothing. */
+void planner_drop_free_slots(struct feed *f);
 /* Give a load back to the planner: a stand-in, a larger buffer, or a read that would have blocked. Any thread. */
 void planner_redo(struct feed *f, struct load *l);
 
@@ -281,6 +305,10 @@ int feed_header(const struct feed *f, const uint8_t *bytes, size_t n, struct ima
 int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r, struct fb_error *e);
 
 /* bad.c */
+/* With on_error=skip a place is given up when so many samples tried for it were bad: where nine of ten are, that is one place in 5e11. */
+enum { FEED_MOST_BAD_TRIES = 257 };
+/* Makes the last one's error that of the place. */
+void feed_give_up_place(struct fb_error *e, uint32_t bad_tries);
 void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch);
 void feed_free_bad(struct feed *f);
 

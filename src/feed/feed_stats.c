@@ -131,6 +131,7 @@ static void put_progress(struct text *t, struct feed *f)
     text_printf(t, ",\"first_batch_seconds\":%.6f,\"look_ahead_batches\":%u,\"ahead_batches\":%u,\"held_batches\":%u", 
                 seconds(get(&f->first_batch_ns)), look_ahead, ahead, held);
     text_printf(t, ",\"given_away_batches\":%llu,\"changed_files\":%llu", (unsigned long long)given, (unsigned long long)get(&f->changed));
+    text_printf(t, ",\"left_behind_threads\":%u,\"left_behind_reads\":%u", crew_left_behind(), feed_left_reads());
 }
 
 /* Of arrays: chunks that were unfiltered and kept. */

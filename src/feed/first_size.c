@@ -8,21 +8,46 @@
 
 enum { TRIES = 16 };
 
-/* One read that is waited for. Allocated, because a stuck read keeps it. */
+/* One read that is waited for, with all that it writes to. When nobody waits for it any more, it frees itself in the end; a read that never
+ * ends keeps it. */
 struct waiting_read {
     pthread_mutex_t lock;
     pthread_cond_t came;
-    bool is_done;
+    bool is_done, is_left;
     struct io_request request;
+    struct fb_error error;
+    uint8_t *buffer;
 };
+
+static void free_read(struct waiting_read *w)
+{
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->came);
+    free(w->buffer);
+    free(w);
+}
 
 static void wake(struct io_request *r)
 {
     struct waiting_read *w = r->owner;
     pthread_mutex_lock(&w->lock);
     w->is_done = true;
+    bool is_left = w->is_left;
     pthread_cond_signal(&w->came);
     pthread_mutex_unlock(&w->lock);
+    if (is_left)
+        free_read(w);
+}
+
+/* The lock is let go meanwhile: the question may take locks of its own, and wake must never wait. */
+static bool is_interrupted(struct feed *f, struct waiting_read *w)
+{
+    if (!f->interrupted)
+        return false;
+    pthread_mutex_unlock(&w->lock);
+    bool is = f->interrupted(f->ctx) != 0;
+    pthread_mutex_lock(&w->lock);
+    return is && !w->is_done;
 }
 
 static int wait_for(struct feed *f, struct waiting_read *w, struct fb_error *e)
@@ -31,9 +56,10 @@ static int wait_for(struct feed *f, struct waiting_read *w, struct fb_error *e)
     pthread_mutex_lock(&w->lock);
     while (!w->is_done && rc == 0) {
         thread_cond_wait_until(&w->came, &w->lock, clock_now_ns() + 100000000u);
-        if (!w->is_done && f->interrupted && f->interrupted(f->ctx))
+        if (!w->is_done && is_interrupted(f, w))
             rc = error_set(e, FB_E_INTERRUPTED, "read", "interrupted while the first sample was read");
     }
+    w->is_left = !w->is_done;
     pthread_mutex_unlock(&w->lock);
     return rc;
 }
@@ -76,13 +102,15 @@ static int size_of(struct feed *f, uint64_t selected, const struct catalog_sampl
     size_t capacity = s->length + IO_TAIL;
     struct waiting_read *w = calloc(1, sizeof(*w));
     uint8_t *buffer = malloc(capacity);
-    if (!w || !buffer) {
+    if (!w || !buffer || capacity < s->length) {
         free(w);
         free(buffer);
         return error_set(e, FB_E_NOMEM, "read", "no memory for the first sample (%zu bytes)", capacity);
     }
     pthread_mutex_init(&w->lock, NULL);
     thread_cond_init(&w->came);
+    error_clear(&w->error);
+    w->buffer = buffer;
     w->request = (struct io_request){
         .dir_fd = f->dataset.root_fd,
         .path = s->object,
@@ -93,17 +121,17 @@ static int size_of(struct feed *f, uint64_t selected, const struct catalog_sampl
         .capacity = capacity,
         .done = wake,
         .owner = w,
-        .error = e,
+        .error = &w->error,
     };
     f->io->ops->submit(f->io, &w->request, false);
     int rc = wait_for(f, w, e);
     if (rc < 0)
         return rc; /* the read still owns its memory */
-    rc = w->request.status < 0 ? w->request.status : plan_size(f, selected, buffer, w->request.got, height, width, e);
-    pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->came);
-    free(w);
-    free(buffer);
+    if (w->request.status >= 0)
+        rc = plan_size(f, selected, buffer, w->request.got, height, width, e);
+    else if ((rc = w->request.status) < 0 && e && !e->code)
+        *e = w->error;
+    free_read(w);
     return rc;
 }
 

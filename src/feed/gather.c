@@ -151,8 +151,7 @@ void waited_free(struct feed *f, struct waited *x)
     if (!x)
         return;
     for (uint32_t i = 0; i < x->files; i++)
-        if (x->file[i].fd >= 0)
-            close(x->file[i].fd);
+        gather_close_file(&x->file[i]);
     budget_give(f->budget, MEMORY_READS, x->taken);
     free(x);
 }

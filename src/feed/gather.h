@@ -1,5 +1,5 @@
-/* Many reads for one load: what is in memory is read on the worker's thread, the rest by io, straight into its place or into a stage where it
- * waits to be unfiltered or converted.
+/* Many reads for one load: what is in memory is read on the worker's thread, the rest by io, straight into its place or into a stage where
+ * it waits to be unfiltered or converted.
  *
  * A worker lists the pieces, then reads them. If io has to bring some, the load leaves the worker with everything that was listed (struct
  * waited) and comes back when the last piece has.
@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include "feed/crew.h"
+#include "model/array.h"
 
 /* A file that was opened for a load. */
 struct gather_file {
     int fd;                     /* or -1 */
     struct catalog_sample seen; /* as it was when it was opened */
     struct io_object object;    /* for a cache */
+    struct array_file arrays;   /* where they lie in it: found once, and used for all that is read of it */
 };
 
 /* What a load waits for. Its own memory, within the budget. */
@@ -47,11 +49,16 @@ static inline void gather_start(struct gather *g, struct worker *w)
 {
     *g = (struct gather){.w = w, .piece = w->pieces.data};
 }
+static inline void gather_close_file(struct gather_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    array_file_free(&file->arrays);
+}
 static inline void gather_close_files(struct gather *g)
 {
     for (uint32_t i = 0; i < g->files; i++)
-        if (g->file[i].fd >= 0)
-            close(g->file[i].fd);
+        gather_close_file(&g->file[i]);
     g->files = 0;
 }
 static inline int gather_add_piece(struct gather *g, int fd, const char *path, uint64_t offset, uint64_t length, void *to, size_t stage_at,
@@ -66,12 +73,14 @@ static inline int gather_add_piece(struct gather *g, int fd, const char *path, u
         g->stage_bytes = stage_at + length;
     return 0;
 }
-/* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. `path` is for messages and outlives the load. A
- * cache that keeps blocks is asked block by block. */
+/* `length` bytes at `offset`: to `to`, or, where that is NULL, to byte `stage_at` of the stage. `path` is for messages and outlives the
+ * load. A cache that keeps blocks is asked block by block. */
 static inline int gather_add(struct gather *g, int fd, const char *path, uint64_t offset, uint64_t length, void *to, size_t stage_at,
                              struct fb_error *e)
 {
     uint64_t block = g->object ? g->object->block : 0;
+    if (!length)
+        return 0; /* an array without numbers */
     for (uint64_t n; block && length > block - offset % block; offset += n, length -= n, stage_at += n) {
         n = block - offset % block;
         FB_TRY(gather_add_piece(g, fd, path, offset, n, to, stage_at, e));

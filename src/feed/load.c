@@ -10,7 +10,7 @@
 #include "feed/gather.h"
 #include "feed/part.h"
 
-enum { MOST_ATTEMPTS = 64, WAITS_FOR_MEMORY = 200 };
+enum { WAITS_FOR_MEMORY = 200, WAITS_FOR_SYSTEM = 20 /* when the budget has enough, but malloc does not */ };
 
 void load_step(struct load *l, uint32_t step)
 {
@@ -25,19 +25,12 @@ void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position
     l->count = 1;
     l->waited = NULL;
     l->reads_itself = false;
-    l->attempt = 0;
+    l->attempt = l->bad_tries = 0;
     l->position = position;
     l->buffer = NULL;
     l->error = NULL;
     l->next = NULL;
     load_step(l, LOAD_PLANNED);
-}
-
-static struct fb_error *new_error(void)
-{
-    struct fb_error *e = malloc(sizeof(*e));
-    error_clear(e);
-    return e;
 }
 
 void load_aim(struct feed *f, struct load *l, uint64_t sample)
@@ -49,8 +42,9 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample)
     l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
     struct fb_error *e = NULL;
     if (catalog_sample(f->dataset.catalog, l->sample, &l->where, NULL) < 0) {
-        e = new_error();
-        catalog_sample(f->dataset.catalog, l->sample, &l->where, e);
+        e = error_new();
+        if (!error_is_shared(e))
+            catalog_sample(f->dataset.catalog, l->sample, &l->where, e);
         l->where = (struct catalog_sample){.key = "", .object = ""};
     }
     l->error = e;
@@ -64,9 +58,18 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample)
 
 /* ---- finishing ---- */
 
+/* f->lock is held. */
+static bool is_full(const struct feed *f)
+{
+    for (const struct slot *s = f->ahead_first; s; s = s->next)
+        if (s->state == SLOT_FILLING)
+            return false;
+    return f->ahead >= f->look_ahead;
+}
+
 static void publish(struct feed *f, struct slot *s)
 {
-    if (s->shape->row_bytes && !s->error)
+    if (s->shape->has_rows && !s->error)
         slot_finish_rows(s);
     pthread_mutex_lock(&f->lock);
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
@@ -74,6 +77,8 @@ static void publish(struct feed *f, struct slot *s)
     } else {
         s->state = ship_filled(f, s);
         s->ready_ns = clock_now_ns();
+        if (is_full(f))
+            atomic_store_explicit(&f->is_ample, true, memory_order_relaxed);
         if (s->state == SLOT_READY && f->is_consumer_waiting && s == f->ahead_first)
             pthread_cond_signal(&f->consumer_wakes);
     }
@@ -97,7 +102,7 @@ void load_finish(struct feed *f, struct load *l)
     give_buffer_back(f, l);
     waited_free(f, l->waited);
     l->waited = NULL;
-    free(l->error);
+    error_free(l->error);
     l->error = NULL;
     atomic_store_explicit(&l->step, LOAD_IDLE, memory_order_relaxed);
     if (atomic_fetch_sub_explicit(&s->remaining, 1, memory_order_acq_rel) == 1)
@@ -110,8 +115,8 @@ void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
     pthread_mutex_lock(&f->lock);
     if (!s->error || l->place < s->error_place) {
         if (!s->error)
-            s->error = malloc(sizeof(*s->error));
-        if (s->error)
+            s->error = error_new();
+        if (!error_is_shared(s->error))
             *s->error = *e;
         s->error_place = l->place;
     }
@@ -124,6 +129,15 @@ bool load_is_systemic(const struct fb_error *e)
     return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE || e->sys_errno == ENOMEM;
 }
 
+/* A place before this one has been given up: its error is the batch's, whatever becomes of this one. */
+static bool is_lost_anyway(struct feed *f, const struct load *l)
+{
+    pthread_mutex_lock(&f->lock);
+    bool is_lost = l->slot->error && l->slot->error_place < l->place;
+    pthread_mutex_unlock(&f->lock);
+    return is_lost;
+}
+
 static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
 {
     error_at(e, l->where.key, -1);
@@ -134,8 +148,13 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
     }
     feed_note_bad(f, e, l->slot->epoch);
     audit_bad(f, l->slot->epoch, l->selected, l->where.key, e->cause);
-    if (++l->attempt > MOST_ATTEMPTS || f->subset.count == 1) {
-        error_remedy(e, "every stand-in tried was bad, too: check the data set");
+    l->attempt++;
+    if (++l->bad_tries == FEED_MOST_BAD_TRIES || f->subset.count == 1) {
+        feed_give_up_place(e, l->bad_tries);
+        load_fail_batch(f, l, e);
+        return;
+    }
+    if (is_lost_anyway(f, l)) {
         load_fail_batch(f, l, e);
         return;
     }
@@ -143,7 +162,7 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
     l->slot->redraws++;
     pthread_mutex_unlock(&f->lock);
     give_buffer_back(f, l);
-    free(l->error);
+    error_free(l->error);
     l->error = NULL;
     l->needs_aim = true;
     planner_redo(f, l);
@@ -194,12 +213,18 @@ static void note_cached(struct feed *f, bool is_cached)
 
 void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e)
 {
+    if (s->data && bytes <= s->capacity)
+        return s->data; /* nearly always */
     for (int i = 0; i < WAITS_FOR_MEMORY; i++) {
-        void *p = scratch_need(s, bytes, NULL);
-        if (p || bytes > atomic_load_explicit(&f->budget->limit, memory_order_relaxed) || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
+        struct fb_error why;
+        error_clear(&why);
+        bool is_hopeless = bytes > atomic_load_explicit(&f->budget->limit, memory_order_relaxed);
+        if (scratch_need(s, bytes, &why) || is_hopeless || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
+            break;
+        if (why.code == FB_E_NOMEM && i >= WAITS_FOR_SYSTEM)
             break;
         uint32_t seen = budget_seen(f->budget);
-        crew_press(NULL);
+        crew_press(f, false);
         budget_wait(f->budget, seen, 5000000);
     }
     return scratch_need(s, bytes, e);

@@ -1,8 +1,8 @@
 /* Looking into array files and recordings that lie in a bucket: by ranged reads.
  *
- * The start of an object tells nearly all that is wanted to know; what lies elsewhere (the directory of an .npz) is fetched as it is asked for,
- * a window at a time. Each of those is a round trip, so before many objects are looked into one by one, the starts of a few hundred are fetched
- * side by side and what they tell is kept as learnt records.
+ * The start of an object tells nearly all that is wanted to know; what lies elsewhere (the directory of an .npz) is fetched as it is asked
+ * for, a window at a time. Each of those is a round trip, so before many objects are looked into one by one, the starts of a few hundred
+ * are fetched side by side and what they tell is kept as learnt records.
  *
  * HDF5 is not read in a bucket: its structure is found out by libhdf5, which wants a file.
  */
@@ -176,11 +176,12 @@ static int refuse_hdf5(struct fb_error *e)
 
 static int describe(const struct look_reader *l, const struct catalog_sample *s, const uint8_t *head, uint64_t n, struct array_file *out, struct fb_error *e)
 {
-    const struct array_ops *ops = array_find_format(head, n < ARRAY_PROBE_BYTES ? n : ARRAY_PROBE_BYTES);
+    const struct array_ops *ops = array_find_format(head, n);
     if (ops == &array_hdf5)
         return refuse_hdf5(e);
     if (!ops) {
-        error_set(e, FB_E_DATA, "decode", "it is neither sound nor an array (npy, npz, safetensors, WAV, FLAC, Ogg, AIFF, MP3)");
+        error_set(e, FB_E_DATA, "decode",
+                  "it is neither sound nor an array (npy, npz, safetensors, WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, W64)");
         error_remedy(e, "take it out of the data set");
         return FB_E_DATA;
     }

@@ -1,4 +1,4 @@
-/* Opening and closing a feed: options in, everything ready; everything out within a second. */
+/* Opening a feed: options in, everything ready. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,8 +30,6 @@ enum {
     WINDOW_FILES = 4096,
     LEAST_BLOCKS = 8
 };
-/* How long close waits for each, together less than a second. A worker may be in the middle of a large image. */
-static const uint64_t planner_ends_ns = 150000000, workers_end_ns = 500000000, io_ends_ns = 150000000, ship_ends_ns = 50000000;
 
 /* ---- checking ---- */
 
@@ -211,9 +209,11 @@ static void choose_window(struct feed *f, uint64_t window)
 /* A pack is opened once, not once for each sample; decoded pictures say how large they are. */
 static int open_object(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    const char *decoded = catalog_note(f->dataset.catalog, "decoded");
-    if (decoded && sscanf(decoded, "%u %u", &f->raw_height, &f->raw_width) != 2)
-        return error_set(e, FB_E_DATA, "dataset", "the catalog does not say how large the decoded pictures are");
+    int rc = catalog_decoded_size(f->dataset.catalog, &f->raw_height, &f->raw_width, e);
+    if (rc < 0) {
+        error_at(e, o->source, -1);
+        return rc;
+    }
     struct catalog_sample s;
     bool is_cached = o->cache_dir || o->cache_ram;
     if (is_cached || f->dataset.root_fd < 0 || !catalog_is_one_object(f->dataset.catalog) || catalog_sample(f->dataset.catalog, 0, &s, NULL) < 0)
@@ -268,7 +268,8 @@ static int open_chain(struct feed *f, const fb_options *o, struct fb_error *e)
 static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     f->pid = getpid();
-    f->log = (struct log){o->log, o->ctx};
+    f->heard = (struct log){o->log, o->ctx};
+    f->log = (struct log){o->log ? feed_say : NULL, f};
     f->interrupted = o->interrupted;
     f->ctx = o->ctx;
     f->batch_size = o->batch_size;
@@ -293,6 +294,7 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
     thread_cond_init(&f->consumer_wakes);
     thread_cond_init(&f->ship.wakes);
     error_clear(&f->epoch_error);
+    error_clear(&f->plan_error);
     if ((o->rank < 0) != (o->world_size < 0))
         return refuse(e, "rank and world_size belong together", "give both or neither");
     return 0;
@@ -370,7 +372,9 @@ int feed_resolve(struct feed *f, struct fb_error *e)
     FB_TRY(shape_of_batch(f, ranks_largest(&f->layout), &f->shape, e));
     f->slot_total_bytes = slot_bytes(&f->shape, sizeof(struct load));
     f->least_ahead = LEAST_AHEAD;
+    pthread_mutex_lock(&f->lock); /* another thread may be asking for the statistics */
     size_look_ahead(f);
+    pthread_mutex_unlock(&f->lock);
     f->is_resolved = true;
     return 0;
 }
@@ -447,92 +451,4 @@ int feed_open(const fb_options *o, struct feed **out, struct fb_error *e)
              crew_threads(), f->io->ops->name, (double)atomic_load_explicit(&f->budget->limit, memory_order_relaxed) / 1e6);
     *out = f;
     return 0;
-}
-
-/* ---- close ---- */
-
-static void free_slots(struct feed *f)
-{
-    while (f->free_slots) {
-        struct slot *s = f->free_slots;
-        f->free_slots = s->next;
-        size_t bytes = f->slot_total_bytes + s->rows_capacity;
-        ship_slot_free(f, s);
-        budget_give(f->budget, MEMORY_SLOTS, bytes);
-    }
-}
-
-void feed_unref(struct feed *f)
-{
-    if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    if (f->budget) {
-        free_slots(f);
-        reads_trim(&f->reads);
-    }
-    ship_close(f);
-    feed_free_bad(f);
-    free(f->held_slots);
-    free(f->given);
-    chain_close(&f->chain);
-    files_close(&f->files);
-    arrays_close(f);
-    labels_close(&f->labels);
-    alias_close(f->weights);
-    subset_free(&f->subset);
-    if (f->object_fd >= 0)
-        close(f->object_fd);
-    dataset_close(&f->dataset);
-    pthread_cond_destroy(&f->planner_wakes);
-    pthread_cond_destroy(&f->consumer_wakes);
-    pthread_cond_destroy(&f->ship.wakes);
-    pthread_mutex_destroy(&f->lock);
-    pthread_mutex_destroy(&f->bad_lock);
-    free(f);
-}
-
-/* Loads that wait for a worker when the workers are gone. */
-static void drop_ready(struct feed *f, struct load *l)
-{
-    while (l) {
-        struct load *next = l->next;
-        load_finish(f, l);
-        l = next;
-    }
-}
-
-void feed_close(struct feed *f)
-{
-    if (f->pid != getpid())
-        return; /* the parent's threads are not here: nothing can be taken down in a forked child */
-    feed_end_trace(f);
-    pthread_mutex_lock(&f->lock);
-    f->is_closing = true;
-    loop_close(&f->loop);
-    feed_replan(f, NULL);
-    pthread_cond_broadcast(&f->consumer_wakes);
-    pthread_mutex_unlock(&f->lock);
-
-    bool is_stuck = f->has_planner && !thread_join_or_leave(f->planner, planner_ends_ns);
-    if (f->has_joined && !crew_quiet(f, workers_end_ns))
-        is_stuck = true;
-    if (f->io && !is_stuck && f->io->ops->close(f->io, io_ends_ns) > 0) /* planner and workers use it: only when they are gone */
-        is_stuck = true;
-    if (!is_stuck && !ship_stop(f, ship_ends_ns))
-        is_stuck = true;
-    struct load *ready = f->has_joined ? crew_leave(f) : NULL;
-    if (is_stuck)
-        return; /* someone may still write to it: left behind for ever */
-    drop_ready(f, ready);
-    pthread_mutex_lock(&f->lock);
-    struct load *redo = f->redo;
-    f->redo = NULL;
-    pthread_mutex_unlock(&f->lock);
-    drop_ready(f, redo);
-    if (f->map_done)
-        f->map_done(f->map_ctx);
-    source_cache_close(f);
-    audit_close(f);
-    learnt_close(f->learnt); /* now, not with the last batch kept: another process may want to merge */
-    feed_unref(f);
 }

@@ -162,7 +162,9 @@ int feed_header(const struct feed *f, const uint8_t *bytes, size_t n, struct ima
         return codec_header(bytes, n, h, codec, e);
     *codec = NULL;
     *h = (struct image_header){.width = f->raw_width, .height = f->raw_height, .orientation = 1};
-    return n == (size_t)f->raw_width * f->raw_height * 3 ? 0 : error_set(e, FB_E_DATA, "decode", "it has %zu bytes, which no picture of this pack has", n);
+    if (n == (size_t)f->raw_width * f->raw_height * 3) /* which cannot overflow: catalog_decoded_size */
+        return 0;
+    return error_set(e, FB_E_DATA, "decode", "it has %zu bytes, which no picture of this pack has", n);
 }
 
 /* Bare pixels are decoded already. */
@@ -331,13 +333,21 @@ static void show_labels(const struct passage *p, struct fb_array *out)
     }
 }
 
-/* The callee keeps the memory: the worker gets other. */
+/* The callee takes ownership of the memory, which leaves the budget; the worker allocates other. */
 static void let_go(struct scratch *s)
 {
     if (s->budget)
         budget_give(s->budget, MEMORY_SCRATCH, s->capacity);
     s->data = NULL;
     s->capacity = 0;
+}
+
+/* Kept memory may be freed or changed by another thread of the caller's at any moment: it cannot be the result. */
+static int refuse_kept(const struct passage *p, int step, struct fb_error *e)
+{
+    error_set(e, FB_E_USAGE, "map", "%s keeps its pixels, but made no result", p->f->chain.map[step].name);
+    error_remedy(e, "call make and copy the pixels there before they are kept");
+    return FB_E_USAGE;
 }
 
 static void count_call(struct feed *f, const struct fb_map *m)
@@ -393,6 +403,8 @@ static int call_map(struct passage *p, int step, struct fb_error *e)
         p->at ^= 1;
     if (rc < 0 && !e->code)
         error_set(e, FB_E_DATA, "map", "%s failed without saying why", f->chain.map[step].name);
+    if (rc >= 0 && m.keeps_pixels && !p->is_made)
+        return refuse_kept(p, step, e);
     return rc < 0 ? e->code : check_still_matches(p, &m, e);
 }
 

@@ -1,9 +1,11 @@
 /* The planner: one thread per feed that walks the order ahead of the consumer.
  *
- * It takes a slot for each batch, makes a load for each place and sends it on its way: straight to the workers while their own reads find the
- * bytes in the page cache, otherwise to io with a buffer. Loads that come back (a read that would block, a file that grew, a stand-in for a
- * bad sample) go first. After the last batch of an epoch it goes on with the next one; if the consumer wants another, the plan is dropped.
+ * It takes a slot for each batch, makes a load for each place and sends it on its way: straight to the workers while their own reads find
+ * the bytes in the page cache, otherwise to io with a buffer. Loads that come back (a read that would block, a file that grew, a stand-in
+ * for a bad sample) go first. After the last batch of an epoch it goes on with the next one; if the consumer wants another, the plan is
+ * dropped.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,7 @@ enum {
                                     processor's cache is written again a fifth faster */
     ROWS_AHEAD_LEAST = 2,
     WAITS_FOR_ROOM = 200,    /* naps until a batch that does not fit is given up */
+    WAITS_FOR_SYSTEM = 20,   /* the same when it is malloc that has no memory */
     HELD_BY_USER = 2,
     MOST_STAND_INS = 1000    /* looked at for one that fits */
 };
@@ -66,7 +69,7 @@ static bool give_away_oldest(struct feed *f)
     return true;
 }
 
-/* NULL: none now. *is_poor: because there is no memory. */
+/* NULL: none now. *is_poor: because there is no memory; f->slots_failed counts how often it was not the budget that had none. */
 static struct slot *get_slot(struct feed *f, bool *is_poor)
 {
     *is_poor = false;
@@ -85,13 +88,15 @@ static struct slot *get_slot(struct feed *f, bool *is_poor)
     if (!s) {
         budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
         *is_poor = true;
+        f->slots_failed++;
         return NULL;
     }
+    f->slots_failed = 0;
     f->owned++;
     return s;
 }
 
-static void drop_free_slots(struct feed *f)
+void planner_drop_free_slots(struct feed *f)
 {
     while (f->free_slots) {
         struct slot *s = f->free_slots;
@@ -110,7 +115,7 @@ static void give_back(struct feed *f)
     f->look_ahead = f->least_ahead;
     if (!f->is_live && f->has_plan)
         feed_replan(f, NULL);
-    drop_free_slots(f);
+    planner_drop_free_slots(f);
     reads_trim(&f->reads);
     arrays_give_back(f, f->is_live);
 }
@@ -141,11 +146,9 @@ static bool wants_batch(struct feed *f)
 
 static void fail_load(struct feed *f, struct load *l, int code, const char *cause)
 {
-    l->error = calloc(1, sizeof(*l->error));
-    if (l->error) {
-        error_clear(l->error);
-        error_set(l->error, code, "read", "%s", cause);
-    }
+    error_free(l->error);
+    l->error = error_new();
+    error_set(l->error, code, "read", "%s", cause);
     crew_push(f, l);
 }
 
@@ -189,7 +192,7 @@ static bool goes_straight(struct feed *f, const struct load *l)
 /* Sends one load to io. False: no buffer now. */
 static bool send_to_io(struct feed *f, struct load *l)
 {
-    bool is_too_large;
+    bool is_too_large = false, is_alone;
     pthread_mutex_lock(&f->lock);
     struct read_buffer *b = l->buffer;
     if (b && b->capacity < l->size + IO_TAIL) {
@@ -199,9 +202,15 @@ static bool send_to_io(struct feed *f, struct load *l)
     if (!b)
         b = reads_take(&f->reads, l->size + IO_TAIL, &is_too_large);
     l->buffer = NULL;
+    is_alone = f->reads.bytes == 0;
     pthread_mutex_unlock(&f->lock);
+    f->reads_failed = b ? 0 : f->reads_failed + 1;
     if (b) {
         submit(f, l, b);
+        return true;
+    }
+    if (!is_too_large && is_alone && f->reads_failed > WAITS_FOR_ROOM) { /* no read is under way that would give its buffer back */
+        fail_load(f, l, FB_E_NOMEM, "there is no memory to read it into");
         return true;
     }
     if (!is_too_large)
@@ -268,9 +277,7 @@ static void drop_todo(struct plan_state *p)
 static bool fail_slot(struct feed *f, struct slot *s, size_t bytes)
 {
     char need[32], limit[32];
-    s->error = calloc(1, sizeof(*s->error));
-    if (!s->error)
-        return false;
+    s->error = error_new();
     error_set(s->error, FB_E_BUDGET, "feed", "a batch of these samples takes %s, more than the memory budget of %s has left",
               text_size(bytes, need, sizeof(need)), text_size(atomic_load(&f->budget->limit), limit, sizeof(limit)));
     error_remedy(s->error, "raise memory=, lower batch_size=, or use fb.Ragged() or fb.SampleInstances(k)");
@@ -288,21 +295,23 @@ static bool make_room(struct plan_state *p, struct slot *s)
     } else if (bytes > had) {
         for (int i = 0; !budget_take(f->budget, MEMORY_SLOTS, bytes - had); i++) {
             pthread_mutex_lock(&f->lock);
-            drop_free_slots(f); /* of other sizes; nobody else gives them back while this thread waits */
+            planner_drop_free_slots(f); /* of other sizes; nobody else gives them back while this thread waits */
             bool comes_more = f->ahead || f->held;
             pthread_mutex_unlock(&f->lock);
             bool is_hopeless = bytes > atomic_load(&f->budget->limit) || (!comes_more && i >= WAITS_FOR_ROOM);
             if (is_hopeless || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
                 return fail_slot(f, s, bytes);
             uint32_t seen = budget_seen(f->budget);
-            crew_press(NULL);
+            crew_press(f, false);
             budget_wait(f->budget, seen, TIGHT_NAP_NS);
         }
     }
     if (slot_prepare_rows(s, s->count, bytes))
         return true;
     budget_give(f->budget, MEMORY_SLOTS, bytes - s->rows_capacity);
-    return fail_slot(f, s, bytes);
+    s->error = error_new();
+    error_set_errno(s->error, "feed", ENOMEM, "allocate %zu bytes for a batch", bytes);
+    return false;
 }
 
 /* False: the batch has failed already. */
@@ -315,7 +324,7 @@ static bool fill_slot(struct plan_state *p, struct slot *s, const struct run *ru
     s->first = skips_position(&run->skips, span.first);
     s->end = span.end;
     s->redraws = 0;
-    free(s->error);
+    error_free(s->error);
     s->error = NULL;
     slot_prepare(s, (uint32_t)span.count);
     audit_prepare(f, s);
@@ -397,13 +406,13 @@ static bool has_loads_enough(const struct feed *f)
     return loads >= f->io_depth;
 }
 
-/* The consumer waits although the look-ahead is full and workers are idle: one slow sample holds up its slot, and the slots behind it are too
- * few to keep everybody busy meanwhile. (When all workers are busy, or the storage is, more look-ahead would only take memory.) */
+/* The consumer waits although the look-ahead is full and workers are idle: one slow sample holds up its slot, and the slots behind it
+ * are too few to keep everybody busy meanwhile. (When all workers are busy, or the storage is, more look-ahead would only take memory.) */
 static void grow_look_ahead(struct feed *f)
 {
     uint64_t share = atomic_load_explicit(&f->budget->limit, memory_order_relaxed) / 4;
     share = share < GROWN_BYTES ? share : GROWN_BYTES;
-    bool is_held_up = f->is_consumer_waiting && f->ahead == f->look_ahead && crew_is_idle() && !has_loads_enough(f);
+    bool is_held_up = f->is_consumer_waiting && f->ahead == f->look_ahead && crew_is_idle(f) && !has_loads_enough(f);
     if (is_held_up && f->look_ahead < LOOK_AHEAD_MOST && (f->look_ahead + 1) * f->slot_total_bytes < share)
         f->look_ahead++;
 }
@@ -440,6 +449,18 @@ static void plan_batch(struct plan_state *p, struct slot *s)
     }
 }
 
+/* f->lock is held. The budget has room for a batch, but the system has none, and nothing is under way that could be given back. */
+static void give_plan_up(struct feed *f)
+{
+    char size[32];
+    error_clear(&f->plan_error);
+    error_set(&f->plan_error, FB_E_NOMEM, "feed", "the system has no %s for a batch", text_size(f->slot_total_bytes, size, sizeof(size)));
+    error_remedy(&f->plan_error, "lower memory=, batch_size= or threads=, or free memory on this machine");
+    f->slots_failed = 0;
+    feed_replan(f, NULL);
+    pthread_cond_broadcast(&f->consumer_wakes);
+}
+
 /* f->lock is held and there is nothing to issue: plans one batch, or waits. */
 static void plan_or_wait(struct plan_state *p)
 {
@@ -451,12 +472,15 @@ static void plan_or_wait(struct plan_state *p)
         return;
     }
     uint64_t since = clock_now_ns();
-    if (is_poor && f->ahead >= f->least_ahead) {
+    if (is_poor && f->ahead == 0 && f->slots_failed > WAITS_FOR_SYSTEM) {
+        give_plan_up(f);
+        is_poor = false;
+    } else if (is_poor && f->ahead >= f->least_ahead) {
         f->look_ahead = f->ahead; /* the budget is used up: that far and no further */
         is_poor = false;
     } else if (is_poor) {
         pthread_mutex_unlock(&f->lock);
-        crew_press(f);
+        crew_press(f, true);
         pthread_mutex_lock(&f->lock);
     } else {
         grow_look_ahead(f);
@@ -466,12 +490,22 @@ static void plan_or_wait(struct plan_state *p)
     meter_add(&f->meter.shard[0].stage[STAGE_PLAN].wait_out_ns, clock_now_ns() - since);
 }
 
+/* The planner's own thread was the last to try. */
+static void say_if_not_in_background(struct feed *f)
+{
+    static _Atomic bool is_said;
+    char reason[128];
+    int error = thread_background_error();
+    if (error && !atomic_exchange_explicit(&is_said, true, memory_order_relaxed))
+        log_line(&f->log, LOG_WARN, "the workers cannot run in the background (SCHED_BATCH: %s): on busy cores next() may take some ms longer",
+                 text_errno(error, reason, sizeof(reason)));
+}
+
 void *planner_main(void *arg)
 {
     struct feed *f = arg;
-    struct plan_state p = {.f = f, .known.budget = f->budget};
-    if (f->takes_order && !(p.given = malloc(f->shape.places * sizeof(*p.given))))
-        return NULL; /* the watchdog will say that no batch comes */
+    say_if_not_in_background(f);
+    struct plan_state p = {.f = f, .known.budget = f->budget, .given = f->plan_given};
     pthread_mutex_lock(&f->lock);
     while (!f->is_closing) {
         collect_redo(&p);
@@ -492,7 +526,8 @@ void *planner_main(void *arg)
     pthread_mutex_unlock(&f->lock);
     drop_todo(&p);
     scratch_free(&p.known);
-    free(p.given);
+    if (crew_planner_out(f))
+        feed_finish(f);
     return NULL;
 }
 

@@ -11,22 +11,23 @@ uint32_t ready_portion(struct feed *f, int threads)
     return most < fair ? (uint32_t)most : fair;
 }
 
-static bool can_serve(const struct feed *f)
+bool ready_wants_more(const struct feed *f, int unhurried)
 {
-    return f->ready && !f->is_leaving;
+    bool is_ample = atomic_load_explicit(&f->is_ample, memory_order_relaxed);
+    return f->ready && !f->is_leaving && (!is_ample || f->serving < (uint32_t)unhurried);
 }
 
-struct feed *ready_choose(struct feed *feeds, struct feed *turn)
+struct feed *ready_choose(struct feed *feeds, struct feed *turn, int unhurried)
 {
     for (struct feed *f = feeds; f; f = f->next_feed)
-        if (can_serve(f) && atomic_load_explicit(&f->is_starving, memory_order_relaxed))
+        if (atomic_load_explicit(&f->is_starving, memory_order_relaxed) && ready_wants_more(f, unhurried))
             return f;
     struct feed *start = turn ? turn : feeds;
     for (struct feed *f = start; f; f = f->next_feed)
-        if (can_serve(f))
+        if (ready_wants_more(f, unhurried))
             return f;
     for (struct feed *f = feeds; f != start; f = f->next_feed)
-        if (can_serve(f))
+        if (ready_wants_more(f, unhurried))
             return f;
     return NULL;
 }

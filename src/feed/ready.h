@@ -4,8 +4,11 @@
 
 #include "feed/feed.h"
 
-/* The feed to serve now: one whose consumer waits, else in turn from `turn` on; NULL: none has anything ready. */
-struct feed *ready_choose(struct feed *feeds, struct feed *turn);
+/* The feed to serve now: one whose consumer waits, else in turn from `turn` on; NULL: none has anything ready. One that has batches in
+ * plenty is served by at most `unhurried` workers. */
+struct feed *ready_choose(struct feed *feeds, struct feed *turn, int unhurried);
+/* Has it more than those who serve it can do now? */
+bool ready_wants_more(const struct feed *f, int unhurried);
 
 /* How many loads a worker takes at once: cheap ones several, so that the lock is not the limit, but never more than its share. */
 uint32_t ready_portion(struct feed *f, int threads);

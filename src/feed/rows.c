@@ -1,7 +1,7 @@
 /* Loads of rows: a group of places, each filled by one row of every field.
  *
- * Fields that lie in memory are copied. Rows that are runs of bytes in their file are read straight into their places, as many at once as are
- * cached, the others by io. Rows inside filtered chunks come out of the chunk cache (rows_chunks.c).
+ * Fields that lie in memory are copied. Rows that are runs of bytes in their file are read straight into their places, as many at once as
+ * are cached, the others by io. Rows inside filtered chunks come out of the chunk cache (rows_chunks.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "feed/rows_read.h"
 #include "io/io.h"
 
-enum { MOST_ATTEMPTS = 64, CHECK_EVERY_NS = 1000000, LOOK_EVERY_NS = 200000000, FETCH_AHEAD = 8 };
+enum { CHECK_EVERY_NS = 1000000, LOOK_EVERY_NS = 200000000, FETCH_AHEAD = 8 };
 
 /* ---- which rows ---- */
 
@@ -86,13 +86,11 @@ static void take_resident(struct group *g, int field)
 
 /* ---- the three steps: list, read, take ---- */
 
-/* Straight rows of the field lie together on the stage if they wait there: room for all of the group's. */
+/* Straight rows of the field lie together on the stage if they wait there: room for all of the group's, from whichever files they come. */
 static void reserve_stage(struct group *g, int field)
 {
-    const struct array_object *o = &g->f->arrays->object[0];
     g->at[field] = (g->gather.stage_bytes + 63) & ~(size_t)63;
-    if (!o->is_copied[field])
-        g->gather.stage_bytes = g->at[field] + g->l->count * o->stored_bytes[field];
+    g->gather.stage_bytes = g->at[field] + g->l->count * g->f->arrays->staged_bytes[field];
 }
 
 static int list_field(struct group *g, int field, struct fb_error *e)
@@ -115,7 +113,7 @@ static int list_reads(struct group *g, struct fb_error *e)
     const struct arrays *a = g->f->arrays;
     g->l->staged = 0;
     for (int k = 0; k < a->count; k++) {
-        if (a->is_resident[k])
+        if (a->is_resident[k] || !a->want[k].row_bytes)
             continue;
         reserve_stage(g, k);
         FB_TRY(list_field(g, k, e));
@@ -172,6 +170,8 @@ static int take_rows(struct group *g, struct fb_error *e)
 {
     const struct arrays *a = g->f->arrays;
     for (int k = 0; k < a->count; k++) {
+        if (!a->want[k].row_bytes)
+            continue;
         if (a->is_resident[k])
             take_resident(g, k);
         else if (a->needs_take[k])
@@ -205,8 +205,8 @@ static int check_unchanged(struct group *g, const struct array_object *o, struct
     return FB_E_DATA;
 }
 
-/* A file that is in the page cache as a whole is read by the cheaper call. Asked by one worker now and then, at most for a thousandth of the
- * time. */
+/* A file that is in the page cache as a whole is read by the cheaper call. Asked by one worker now and then, at most for a thousandth of
+ * the time. */
 static void look_for_memory(struct array_object *o, uint64_t now)
 {
     uint64_t due = atomic_load_explicit(&o->look_again_ns, memory_order_relaxed);
@@ -217,7 +217,8 @@ static void look_for_memory(struct array_object *o, uint64_t now)
     atomic_store_explicit(&o->look_again_ns, after + (pause < LOOK_EVERY_NS ? LOOK_EVERY_NS : pause), memory_order_relaxed);
 }
 
-/* Every file that the group has rows of, but none more often than once in a millisecond: file systems do not keep finer time anyway. */
+/* Every file that the group has rows of, but none more often than once in a millisecond: file systems do not keep finer time anyway. A load
+ * that waited for its reads comes here once more, and what was written meanwhile shows. */
 static int check_files(struct group *g, uint64_t now, struct fb_error *e)
 {
     struct array_object *last = NULL;
@@ -246,6 +247,8 @@ static int read_one(struct group *g, struct rows_reader *r, uint32_t i, struct f
     FB_TRY(check_unchanged(g, o, e));
     for (int k = 0; k < a->count; k++) {
         void *to = slot_at(g->l->slot, k, place_of(g->l, i));
+        if (!a->want[k].row_bytes)
+            continue;
         if (a->is_resident[k])
             memcpy(to, o->resident[k] + row * a->want[k].row_bytes, a->want[k].row_bytes);
         else
@@ -272,8 +275,12 @@ static int read_or_replace(struct group *g, struct rows_reader *r, uint32_t i, s
         e->path[0] = 0;
         error_at(e, key, e->offset);
         e->sample = (int64_t)p->sample;
-        if (attempt > MOST_ATTEMPTS || f->subset.count == 1)
+        if (load_is_systemic(e))
             return rc;
+        if (attempt == FEED_MOST_BAD_TRIES || f->subset.count == 1) {
+            feed_give_up_place(e, attempt);
+            return rc;
+        }
         feed_note_bad(f, e, l->slot->epoch);
         audit_bad(f, l->slot->epoch, p->selected, key, e->cause);
         pthread_mutex_lock(&f->lock);

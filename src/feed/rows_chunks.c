@@ -1,5 +1,6 @@
-/* Rows inside filtered chunks, a band at a time: each chunk is asked for once per band, however many of its rows the load wants. It comes from
- * the cache, or is unfiltered into it; one that the cache has no room for is unfiltered into memory of the worker, for this band alone.
+/* Rows inside filtered chunks, a band at a time: each chunk is asked for once per band, however many of its rows the load wants. It comes
+ * from the cache, or is unfiltered into it; one that the cache has no room for is unfiltered into memory of the worker, for this band
+ * alone.
  */
 #include <string.h>
 
@@ -35,7 +36,7 @@ static struct band band_at(struct group *g, int field, uint32_t i)
 
 static uint64_t key_of(const struct group *g, const struct band *b, uint64_t chunk)
 {
-    return ((uint64_t)(b->o - g->f->arrays->object) * FB_MAX_FIELDS + (uint64_t)b->field) << 40 ^ chunk;
+    return ((uint64_t)(b->o - g->f->arrays->object) * FB_MAX_FIELDS + (uint64_t)b->field) << 32 | chunk; /* array_check: fewer than 2^32 */
 }
 
 /* ---- listing ---- */

@@ -8,10 +8,21 @@
 #include "codec/unfilter.h"
 #include "feed/array_open.h"
 
+/* A file can promise more than any memory has: in chunks that were never written. */
+static int refuse_size(const struct array_want *w, const char *key, struct fb_error *e)
+{
+    error_set(e, FB_E_DATA, "dataset", "'%s' has more numbers than can be counted", w->source);
+    error_at(e, key, -1);
+    return FB_E_DATA;
+}
+
 static int shape_rows(struct array_want *w, const struct array_layout *l, const char *key, struct fb_error *e)
 {
     if (l->ndim < 1 || l->ndim > FB_MAX_DIMS - 1) {
-        error_set(e, FB_E_DATA, "dataset", "'%s' has %d dimensions: it has no rows", w->source, l->ndim);
+        if (l->ndim < 1 && !l->bytes && l->why_opaque[0]) /* a single number has bytes: this is a shape that could not be told */
+            error_set(e, FB_E_DATA, "dataset", "'%s' has %s: its rows cannot be read", w->source, l->why_opaque);
+        else
+            error_set(e, FB_E_DATA, "dataset", "'%s' has %d dimensions: it has no rows", w->source, l->ndim);
         error_at(e, key, -1);
         return FB_E_DATA;
     }
@@ -19,7 +30,8 @@ static int shape_rows(struct array_want *w, const struct array_layout *l, const 
     w->row_bytes = fb_dtype_size(w->dtype);
     for (int d = 0; d < w->ndim; d++) {
         w->shape[d] = (int64_t)l->shape[d + 1];
-        w->row_bytes *= l->shape[d + 1];
+        if (__builtin_mul_overflow(w->row_bytes, l->shape[d + 1], &w->row_bytes))
+            return refuse_size(w, key, e);
     }
     return 0;
 }
@@ -81,11 +93,27 @@ static int add_object_fields(struct arrays *a, struct array_object *o, struct fb
         o->is_copied[i] = array_conversion_is_copy(&o->conversion[i]);
         o->has_gaps[i] = has_gaps(l);
         if (!array_is_straight(l) && l->storage == ARRAY_CHUNKED) {
+            o->chunk_rows = o->chunk_rows ? o->chunk_rows : l->chunk_shape[0];
             a->chunk_rows = a->is_chunked ? a->chunk_rows : l->chunk_shape[0];
             a->is_chunked = true;
         }
     }
     return 0;
+}
+
+/* As the open file is now: the catalog may be older. */
+static int see_object(struct feed *f, struct array_object *o, const struct catalog_sample *s, struct fb_error *e)
+{
+    struct catalog_sample seen;
+    if (look_see(s, o->fd, &seen, e) < 0) {
+        error_at(e, s->key, -1);
+        return e->code;
+    }
+    if (seen.length != s->length || seen.mtime_ns != s->mtime_ns)
+        atomic_fetch_add_explicit(&f->changed, 1, memory_order_relaxed);
+    o->size = seen.length;
+    o->mtime_ns = seen.mtime_ns;
+    return look_at_open_file(f, &seen, o->fd, &o->file, e);
 }
 
 static int open_object(struct feed *f, struct array_object *o, uint64_t sample, struct fb_error *e)
@@ -94,16 +122,14 @@ static int open_object(struct feed *f, struct array_object *o, uint64_t sample, 
     FB_TRY(catalog_sample(f->dataset.catalog, sample, &s, e));
     o->key = s.key;
     o->path = s.object;
-    o->size = s.length;
-    o->mtime_ns = s.mtime_ns;
-    FB_TRY(look_at_file(f, &s, &o->file, e));
-    o->fd = openat(f->dataset.root_fd, s.object, O_RDONLY | O_CLOEXEC);
+    o->fd = openat(f->dataset.root_fd, s.object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (o->fd < 0) {
         int rc = error_set_errno(e, "read", errno, "open the file");
         error_remedy(e, errno == EMFILE ? "raise the limit of open files (ulimit -n)" : "check that it is readable");
         error_at(e, s.key, -1);
         return rc;
     }
+    FB_TRY(see_object(f, o, &s, e));
     return add_object_fields(f->arrays, o, e);
 }
 
@@ -126,6 +152,32 @@ static int open_objects(struct feed *f, struct fb_error *e)
     return a->rows ? 0 : error_set(e, FB_E_DATA, "dataset", "the arrays have no rows");
 }
 
+/* Everything that is computed from rows and bytes later fits into 64 bits. */
+static int check_bytes(const struct arrays *a, const char *key, struct fb_error *e)
+{
+    uint64_t bytes = 0, all;
+    for (int i = 0; i < a->count; i++)
+        if (__builtin_mul_overflow(a->rows, a->want[i].row_bytes, &all) || __builtin_add_overflow(bytes, all, &bytes))
+            return refuse_size(&a->want[i], key, e);
+    return 0;
+}
+
+/* Of one chunk of every field, where they are smallest. */
+static uint64_t smallest_chunks(const struct arrays *a)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < a->count; i++) {
+        uint64_t least = UINT64_MAX;
+        for (uint64_t k = 0; k < a->objects; k++) {
+            const struct array_object *o = &a->object[k];
+            uint64_t bytes = o->is_straight[i] || o->layout[i]->storage != ARRAY_CHUNKED ? UINT64_MAX : unfilter_chunk_bytes(o->layout[i]);
+            least = bytes < least ? bytes : least;
+        }
+        sum += least == UINT64_MAX ? 0 : least;
+    }
+    return sum;
+}
+
 int rows_open(struct feed *f, const struct array_file *first, const char *key, struct fb_error *e)
 {
     struct arrays *a = f->arrays;
@@ -137,9 +189,7 @@ int rows_open(struct feed *f, const struct array_file *first, const char *key, s
         FB_TRY(shape_rows(&a->want[i], l, key, e));
     }
     FB_TRY(open_objects(f, e));
-    uint64_t limit = atomic_load(&f->budget->limit), chunk = 0;
-    for (int i = 0; i < a->count; i++)
-        if (a->object[0].layout[i]->storage == ARRAY_CHUNKED)
-            chunk += unfilter_chunk_bytes(a->object[0].layout[i]);
-    return a->is_chunked ? chunk_cache_open(&a->cache, f->budget, limit / 3, chunk, e) : 0;
+    FB_TRY(check_bytes(a, key, e));
+    uint64_t limit = atomic_load(&f->budget->limit);
+    return a->is_chunked ? chunk_cache_open(&a->cache, f->budget, limit / 3, smallest_chunks(a), e) : 0;
 }

@@ -62,7 +62,7 @@ static bool can_cut(const struct arrays *a, const struct slot *s, uint32_t i)
         return true;
     uint64_t before = s->place[s->turn[i - 1]].sample, next = s->place[s->turn[i]].sample;
     const struct array_object *o = arrays_object_of(a, before);
-    return next >= o->first + o->rows || (before - o->first) / a->chunk_rows != (next - o->first) / a->chunk_rows;
+    return next >= o->first + o->rows || !o->chunk_rows || (before - o->first) / o->chunk_rows != (next - o->first) / o->chunk_rows;
 }
 
 static struct load *make_loads(struct feed *f, struct slot *s, bool must_aim)

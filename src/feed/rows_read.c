@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "codec/array_format.h"
@@ -108,6 +109,19 @@ static int read_whole(struct rows_reader *r, const struct array_object *o, const
     return 0;
 }
 
+/* The format's reader opens the name again: is that still the file whose layout is known? */
+static int check_named(const struct array_object *o, const char *path, struct fb_error *e)
+{
+    struct stat open, named;
+    if (fstat(o->fd, &open) == 0 && stat(path, &named) == 0 && open.st_dev == named.st_dev && open.st_ino == named.st_ino &&
+        (uint64_t)named.st_size == o->size && named.st_mtim.tv_sec * INT64_C(1000000000) + named.st_mtim.tv_nsec == o->mtime_ns)
+        return 0;
+    error_set(e, FB_E_DATA, "read", "it was changed while it was read");
+    error_remedy(e, "open the loader again; leave the file alone while it is being read");
+    error_at(e, o->key, -1);
+    return FB_E_DATA;
+}
+
 /* What only the format's own reader can read. */
 static int read_opaque(const struct arrays *a, const struct array_object *o, const struct array_layout *l, uint64_t first, uint64_t rows,
                        uint8_t *out, struct fb_error *e)
@@ -117,8 +131,10 @@ static int read_opaque(const struct arrays *a, const struct array_object *o, con
     bool is_absolute = o->path[0] == '/';
     snprintf(path, sizeof(path), "%s%s%s", is_absolute ? "" : a->root, is_absolute ? "" : "/", o->path);
     struct array_source s = {.path = path, .size = o->size, .allows_external = a->allows_external};
-    if (ops && ops->read_rows)
-        return ops->read_rows(&s, l, first, rows, out, e);
+    if (ops && ops->read_rows) {
+        FB_TRY(ops->read_rows(&s, l, first, rows, out, e));
+        return check_named(o, path, e);
+    }
     error_set(e, FB_E_UNSUPPORTED, "decode", "'%s' cannot be read: %s", l->name, l->why_opaque);
     error_at(e, o->key, -1);
     return FB_E_UNSUPPORTED;

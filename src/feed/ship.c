@@ -201,8 +201,12 @@ static void ship_slot(struct feed *f, struct slot *s, struct ship_buffer b)
     pthread_mutex_unlock(&f->lock);
     int rc = queue_copies(&f->ship, s, b, &e);
     pthread_mutex_lock(&f->lock);
-    if (rc < 0)
+    if (rc < 0) {
         fail(f, &e);
+        s->error = error_new(); /* what it has on the device is not what it should have: nobody may take it for that */
+        if (!error_is_shared(s->error))
+            *s->error = e;
+    }
     atomic_fetch_add_explicit(&f->ship.shipped, 1, memory_order_relaxed);
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         feed_recycle(f, s);
@@ -267,17 +271,19 @@ int ship_start(struct feed *f, struct fb_error *e)
     struct ship *h = &f->ship;
     if (!h->device || h->has_thread)
         return 0;
-    FB_TRY(thread_start(&h->thread, "fb-ship", ship_main, f, e));
+    FB_TRY(thread_start_prompt(&h->thread, "fb-ship", ship_main, f, e));
     h->has_thread = true;
     return 0;
 }
 
-static uint64_t count_slots(const struct slot *s)
+/* The device may still read it, and nobody can tell until when. Reachable, because it is left on purpose. */
+static void keep_for_ever(struct ship *h, struct slot *s)
 {
-    uint64_t n = 0;
-    for (; s; s = s->next)
-        n++;
-    return n;
+    static _Atomic(struct slot *) kept;
+    h->lost++;
+    s->next = atomic_load(&kept);
+    while (!atomic_compare_exchange_weak(&kept, &s->next, s))
+        ;
 }
 
 bool ship_stop(struct feed *f, uint64_t timeout_ns)
@@ -293,7 +299,11 @@ bool ship_stop(struct feed *f, uint64_t timeout_ns)
     if (h->has_thread && !thread_join_or_leave(h->thread, 2 * timeout_ns))
         return false;
     h->has_thread = false;
-    h->lost += count_slots(h->draining); /* left behind: the device may still read them */
+    for (struct slot *s = h->draining, *next; s; s = next) {
+        next = s->next;
+        keep_for_ever(h, s);
+    }
+    h->draining = NULL;
     return true;
 }
 
@@ -309,7 +319,7 @@ bool ship_wait_for(struct feed *f, struct slot *s)
     while (!s->device.is_lost && (rc = ask(h, s, &e)) == 0 && clock_now_ns() < until)
         clock_sleep_until_ns(clock_now_ns() + POLL_NS);
     if (rc != 1) {
-        h->lost++;
+        keep_for_ever(h, s);
         return false;
     }
     pthread_mutex_lock(&f->lock);

@@ -73,6 +73,8 @@ static void pin_slot(struct feed *f, struct slot *s)
     struct ship *h = &f->ship;
     struct fb_error e;
     error_clear(&e);
+    if (!s->shape->bytes) /* of empty arrays: there is nothing to copy */
+        return;
     s->device.is_pinned = h->device->ops->pin(h->device, s->memory, s->shape->bytes, &e) == 0;
     if (s->device.is_pinned)
         return;

@@ -161,8 +161,8 @@ static uint64_t at(void *ctx, const struct cache_reader *r, uint64_t epoch, uint
 /* All workers are busy: the processors are what there is too little of, not what the source brings. */
 static bool is_busy(void *ctx)
 {
-    (void)ctx;
-    return !crew_is_idle();
+    const struct source_cache *x = ctx;
+    return !crew_is_idle(x->f);
 }
 
 /* ---- opening ---- */

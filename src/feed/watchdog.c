@@ -9,8 +9,13 @@
 static uint64_t patience_ns(void)
 {
     const char *s = getenv("FULLBORE_WATCHDOG");
-    double seconds = s ? strtod(s, NULL) : 10;
-    return seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+    const char *end;
+    double seconds = 0;
+    if (!s)
+        seconds = 10;
+    else
+        text_parse_double(s, &seconds, &end);
+    return seconds > 0 && seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
 }
 
 static const char *step_name(const struct feed *f, uint32_t step, char *out, size_t out_size)
@@ -48,19 +53,19 @@ static void compose(const struct feed *f, const struct slot *s, uint64_t now, ui
 {
     const struct load *l = s ? oldest_load(s) : NULL;
     if (s && (s->state == SLOT_FILLED || s->state == SLOT_SHIPPING)) {
-        snprintf(out, out_size,
+        text_words(out, out_size,
                  "the next batch has been waited for %.0f s: it is ready, but the device (%s) still uses the %u buffers before it",
                  (double)waited_ns / 1e9, f->ship.device->title, f->ship.buffers);
         return;
     }
     if (!l) {
-        snprintf(out, out_size, "the next batch has been waited for %.0f s: no memory for it yet; raise memory= or release batches",
+        text_words(out, out_size, "the next batch has been waited for %.0f s: no memory for it yet; raise memory= or release batches",
                  (double)waited_ns / 1e9);
         return;
     }
     char path[256], step[128];
     const char *key = s->place[l->place].key;
-    snprintf(out, out_size, "the next batch has been waited for %.0f s: %u of its %u samples are missing; %s is %s for %.1f s",
+    text_words(out, out_size, "the next batch has been waited for %.0f s: %u of its %u samples are missing; %s is %s for %.1f s",
              (double)waited_ns / 1e9, atomic_load_explicit(&s->remaining, memory_order_relaxed), s->count,
              text_escape(key ? key : "?", path, sizeof(path)), step_name(f, atomic_load_explicit(&l->step, memory_order_relaxed), step, sizeof(step)),
              (double)(now - atomic_load_explicit(&l->since_ns, memory_order_relaxed)) / 1e9);

@@ -85,7 +85,7 @@ static hid_t type_of(const struct hdf5_adopt_dataset *d)
 static hid_t properties_of(const struct hdf5_adopt_dataset *d)
 {
     hid_t p = H5Pcreate(H5P_DATASET_CREATE);
-    hsize_t chunk[FB_MAX_DIMS];
+    hsize_t chunk[HDF5_ADOPT_DIMS];
     if (p < 0 || H5Pset_obj_track_times(p, 0) < 0 || H5Pset_fill_time(p, H5D_FILL_TIME_NEVER) < 0)
         return H5I_INVALID_HID;
     if (!d->chunk_rows)
@@ -102,12 +102,14 @@ static hid_t properties_of(const struct hdf5_adopt_dataset *d)
 static bool adopt_chunks(hid_t dataset, const struct hdf5_adopt_dataset *d, struct fb_error *e)
 {
     static const char nowhere[8];
-    hsize_t at[FB_MAX_DIMS] = {0};
+    hsize_t at[HDF5_ADOPT_DIMS] = {0};
     for (uint64_t i = 0; i < d->chunks; i++) {
         struct hdf5_adopt_chunk c;
         if (!take(&c, sizeof(c)))
             return short_input(e);
         at[0] = i * d->chunk_rows;
+        if (i % 1024 == 0)
+            helper_beat(i, d->chunks);
         adopt_plan(c.offset, c.length);
         if (H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, at, c.length, nowhere) < 0 || !adopt_plan_was_used()) {
             hdf5_failed(e, "HDF5 cannot take a chunk of", d->name);
@@ -127,14 +129,14 @@ static uint64_t bytes_of(const struct hdf5_adopt_dataset *d)
 
 static bool is_sane(const struct hdf5_adopt_dataset *d)
 {
-    return memchr(d->name, 0, sizeof(d->name)) && d->name[0] && d->ndim >= 1 && d->ndim <= FB_MAX_DIMS && d->element_bytes >= 1 &&
+    return memchr(d->name, 0, sizeof(d->name)) && d->name[0] && d->ndim >= 1 && d->ndim <= HDF5_ADOPT_DIMS && d->element_bytes >= 1 &&
            d->deflate <= 9;
 }
 
 static hid_t adopt_dataset(hid_t file, struct fb_error *e)
 {
     struct hdf5_adopt_dataset d;
-    hsize_t shape[FB_MAX_DIMS], most[FB_MAX_DIMS];
+    hsize_t shape[HDF5_ADOPT_DIMS], most[HDF5_ADOPT_DIMS];
     if (!take(&d, sizeof(d)) || !is_sane(&d)) {
         short_input(e);
         return H5I_INVALID_HID;

@@ -31,6 +31,13 @@ static struct {
     size_t length;
 } note;
 
+static void (*on_read)(size_t bytes);
+
+void file_on_read(void (*call)(size_t bytes))
+{
+    on_read = call;
+}
+
 static int open_regular(const char *path, struct stat *st)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
@@ -127,6 +134,8 @@ static herr_t plain_read(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr
             return 0;
         }
         done += (size_t)n;
+        if (on_read)
+            on_read((size_t)n);
     }
     return 0;
 }

@@ -91,7 +91,7 @@ static bool is_array_of_numbers(hid_t type, struct form *f)
 {
     hsize_t sides[H5S_MAX_RANK];
     int ndim = H5Tget_class(type) == H5T_ARRAY ? H5Tget_array_ndims(type) : -1;
-    if (ndim < 0 || ndim > FB_MAX_DIMS - f->ndim || H5Tget_array_dims2(type, sides) < 0)
+    if (ndim < 0 || ndim > ARRAY_MAX_DIMS - f->ndim || H5Tget_array_dims2(type, sides) < 0)
         return false;
     for (int d = 0; d < ndim; d++)
         f->shape[f->ndim++] = sides[d];

@@ -1,42 +1,28 @@
 /* fullbore-hdf5: opens HDF5 files for the library and tells where their arrays lie.
  *
- * Started by the library with a socket as its standard input; not for people. It gives up what it does not need before it looks at
- * anything: memory beyond 4 GiB, core dumps, writing files, plug-ins (code that a file could name), file locks. CPU time is limited anew
- * for each request, so that a file that makes libhdf5 go round in circles ends the program even when nobody waits any more. The end of the
- * input ends it.
+ * Started by the library with a socket as its standard input; not for people. It gives up what it does not need before it looks at anything
+ * (sandbox.c). CPU time is limited anew for each request, so that a file that makes libhdf5 go round in circles ends the program even when
+ * nobody waits any more. The end of the input ends it.
  *
  * With the word "adopt" it is the other way round: it makes one file, and reads nothing but its description (adopt.h). With "rechunk" it
- * makes one from another (rechunk.h).
+ * makes one from another (rechunk.h). Both are followed by the host's process id, and say a line "p DONE TOTAL" now and then while they get
+ * on.
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "hdf5/adopt.h"
 #include "hdf5/helper.h"
 #include "hdf5/rechunk.h"
+#include "hdf5/sandbox.h"
 #include "model/hdf5_protocol.h"
 
-enum { THE_SOCKET = 0, MAX_FILES = 32 };
-static const rlim_t max_memory = (rlim_t)4 << 30;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { HAS_SANITIZER = 1 }; /* their shadow memory is larger than any limit */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { HAS_SANITIZER = 1 };
-#else
-enum { HAS_SANITIZER = 0 };
-#endif
-#else
-enum { HAS_SANITIZER = 0 };
-#endif
+enum { THE_SOCKET = 0 };
 
 /* ---- what libhdf5 says ---- */
 
@@ -60,48 +46,23 @@ int hdf5_failed(struct fb_error *e, const char *what, const char *name)
     return code;
 }
 
-/* ---- limits ---- */
+/* ---- signs of life ---- */
 
-static void limit(int what, rlim_t value)
+void helper_beat(uint64_t done, uint64_t total)
 {
-    struct rlimit old;
-    if (getrlimit(what, &old) == 0 && old.rlim_max < value)
-        value = old.rlim_max;
-    setrlimit(what, &(struct rlimit){value, value});
-}
-
-static void limit_all(bool writes)
-{
-    limit(RLIMIT_CORE, 0);
-    if (!writes)
-        limit(RLIMIT_FSIZE, 0);
-    limit(RLIMIT_NOFILE, MAX_FILES);
-    if (!HAS_SANITIZER)
-        limit(RLIMIT_AS, max_memory);
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
-
-/* The soft limit moves ahead of what has been used; at its end the kernel sends SIGXCPU. */
-static void limit_cpu(uint32_t seconds)
-{
-    struct rusage used;
-    struct rlimit l;
-    if (getrusage(RUSAGE_SELF, &used) < 0 || getrlimit(RLIMIT_CPU, &l) < 0)
+    static time_t last;
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) < 0 || now.tv_sec == last)
         return;
-    l.rlim_cur = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + seconds + 1;
-    if (l.rlim_cur > l.rlim_max)
-        l.rlim_cur = l.rlim_max;
-    setrlimit(RLIMIT_CPU, &l);
+    last = now.tv_sec;
+    printf("p %llu %llu\n", (unsigned long long)done, (unsigned long long)total);
+    fflush(stdout);
 }
+
+/* ---- the library ---- */
 
 static void tame_libhdf5(void)
 {
-    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
-    setenv("HDF5_PLUGIN_PRELOAD", "::", 1); /* libhdf5's word for "none" */
-    unsetenv("HDF5_PLUGIN_PATH");
-    unsetenv("HDF5_EXT_PREFIX");
-    unsetenv("HDF5_VDS_PREFIX");
-    unsetenv("HDF5_DRIVER");
     H5dont_atexit();
     H5open();
     H5PLset_loading_state(0);
@@ -181,7 +142,7 @@ static bool serve(const struct hdf5_request *q, const char *path, const char *na
     struct reply r = {.n = q->bytes};
     hid_t file;
     uint64_t size;
-    limit_cpu(q->timeout_s);
+    sandbox_cpu(q->timeout_s);
     if (file_open(path, &file, &size, &r.e) == 0) {
         if (q->op == HDF5_DESCRIBE)
             describe(file, size, q, &r);
@@ -206,26 +167,34 @@ static bool serve_next(void)
     return serve(&q, path, name);
 }
 
+static void enter(enum sandbox_kind kind, const char *host)
+{
+    sandbox_limits(kind);
+    tame_libhdf5();
+    sandbox_tie(kind, host ? (pid_t)strtol(host, NULL, 10) : 0);
+    sandbox_shut(kind);
+}
+
 int main(int argc, char **argv)
 {
     int type;
     socklen_t n = sizeof(type);
-    if (argc == 2 && strcmp(argv[1], "adopt") == 0) {
-        tame_libhdf5();
+    const char *word = argc > 1 ? argv[1] : "", *host = argc > 2 ? argv[2] : NULL;
+    if (strcmp(word, "adopt") == 0) {
+        enter(SANDBOX_ADOPT, host);
         return adopt_run();
     }
-    if (argc == 2 && strcmp(argv[1], "rechunk") == 0) {
-        limit_all(true);
-        tame_libhdf5();
+    if (strcmp(word, "rechunk") == 0) {
+        enter(SANDBOX_RECHUNK, host);
         return rechunk_run();
     }
+    if (argc >= 4 && strcmp(word, "try") == 0)
+        return sandbox_try(argv[2], argv[3], argc > 4 ? (pid_t)strtol(argv[4], NULL, 10) : 0);
     if (argc > 1 || getsockopt(THE_SOCKET, SOL_SOCKET, SO_TYPE, &type, &n) < 0) {
         fprintf(stderr, "fullbore-hdf5 " FB_VERSION ": reads the structure of HDF5 files for the library, which starts it by itself\n");
         return argc > 1 ? 0 : 2;
     }
-    close_range(3, UINT_MAX, 0); /* what the host program had open */
-    limit_all(false);
-    tame_libhdf5();
+    enter(SANDBOX_READ, NULL);
     while (serve_next())
         ;
     return 0;

@@ -15,6 +15,9 @@
 /* FB_E_NOT_FOUND, FB_E_IO, FB_E_DATA; H5Fclose ends it. */
 int file_open(const char *path, hid_t *file, uint64_t *size, struct fb_error *e);
 
+/* Called with the bytes of every read from now on. */
+void file_on_read(void (*call)(size_t bytes));
+
 /* Where a chunk lies, at `at` in numbers: what H5Dread_chunk would read, caught by the driver. ARRAY_NO_CHUNK: never written. */
 int file_find_chunk(hid_t dataset, const hsize_t *at, struct array_chunk *c);
 
@@ -71,6 +74,9 @@ int read_rows(hid_t file, const char *name, bool allows_external, uint64_t first
 int64_t longest_element(hid_t dataset, const struct form *f);
 
 /* ---- helper.c ---- */
+
+/* Tells the host, at most once a second, that the work goes on. */
+void helper_beat(uint64_t done, uint64_t total);
 
 /* FB_E_DATA with what libhdf5 says about its last failure; FB_E_UNSUPPORTED if the file seems newer than the library. */
 int hdf5_failed(struct fb_error *e, const char *what, const char *name);

@@ -97,14 +97,16 @@ static int take_filters(struct array_layout *a, const struct dataset *s)
     return 0;
 }
 
-/* Elements that are arrays have a value for each of their numbers; only one and the same can be told. */
+/* Elements that are arrays have a value for each of their numbers; only one and the same can be told. Where a file is never to be filled,
+ * libhdf5 leaves the reader's memory as it is, which is zeros here as in h5py. */
 static int take_fill(struct array_layout *a, const struct dataset *s)
 {
     H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
+    H5D_fill_time_t when;
     size_t size = H5Tget_size(s->type), number = a->stored_bytes;
-    if (H5Pfill_value_defined(s->creation, &defined) < 0 || size == 0)
+    if (H5Pfill_value_defined(s->creation, &defined) < 0 || H5Pget_fill_time(s->creation, &when) < 0 || size == 0)
         return -1;
-    if (defined == H5D_FILL_VALUE_UNDEFINED)
+    if (defined == H5D_FILL_VALUE_UNDEFINED || when == H5D_FILL_TIME_NEVER)
         return 0;
     uint8_t *value = calloc(1, size);
     if (!value || H5Pget_fill_value(s->creation, s->type, value) < 0) {
@@ -138,7 +140,10 @@ static int all_fill(struct array_layout *a, void **owned)
 
 static int take_compact(struct array_layout *a, const struct dataset *s, void **owned)
 {
-    void *bytes = *owned = malloc(a->bytes);
+    size_t room = H5Tget_size(s->type);
+    if (!room || __builtin_mul_overflow(s->count, room, &room)) /* what H5Dread writes, whatever the layout says */
+        return -1;
+    void *bytes = *owned = calloc(1, room > a->bytes ? room : a->bytes);
     a->storage = ARRAY_INLINE;
     a->inline_data = bytes;
     return !bytes || H5Dread(s->id, s->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) < 0 ? -1 : 0;
@@ -249,7 +254,7 @@ static int take_shape(struct array_layout *a, const struct dataset *s, int64_t l
         f.ndim = 1;
         f.shape[0] = longest > 0 ? (uint64_t)longest : 0;
     }
-    if (s->ndim + f.ndim > FB_MAX_DIMS)
+    if (s->ndim + f.ndim > ARRAY_MAX_DIMS)
         return -1;
     a->ndim = s->ndim + f.ndim;
     for (int d = 0; d < s->ndim; d++)
@@ -278,9 +283,12 @@ static int take_all(struct description *all, struct array_layout *a, const struc
         opaque(a, "more dimensions than 8");
         return 0;
     }
-    a->bytes = s->count * a->stored_bytes;
+    a->bytes = s->count;
+    bool is_too_large = __builtin_mul_overflow(a->bytes, a->stored_bytes, &a->bytes);
     for (int d = s->ndim; d < a->ndim; d++)
-        a->bytes *= a->shape[d];
+        is_too_large |= __builtin_mul_overflow(a->bytes, a->shape[d], &a->bytes);
+    if (is_too_large || a->bytes > INT64_MAX)
+        return -1;
     if (longest < 0)
         opaque(a, "variable-length numbers, too many to find the longest");
     if (elsewhere) {

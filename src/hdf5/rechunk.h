@@ -19,6 +19,7 @@ struct rechunk {
     int depth;
     uint64_t datasets, rechunked;
     uint64_t bytes, bytes_total, bytes_told;
+    uint64_t bytes_read; /* since the last that were done */
     struct fb_error e;
 };
 
@@ -39,8 +40,8 @@ bool rechunk_is_scattered(hid_t type);
 
 /* ---- rechunk_deflate.c ---- */
 
-/* Shuffled and deflated as libhdf5's filters would, on several threads: `chunks` of chunk_bytes each, one behind the other. length[i] becomes
- * that of out[i], which is malloc'ed and the caller's; one that is 0 is left out. False: no memory. */
+/* Shuffled and deflated as libhdf5's filters would, on several threads: `chunks` of chunk_bytes each, one behind the other. length[i]
+ * becomes that of out[i], which is malloc'ed and the caller's; one that is 0 is left out. False: no memory. */
 bool rechunk_deflate(const uint8_t *bytes, size_t chunk_bytes, uint64_t chunks, size_t element, bool shuffles, int level, uint32_t threads,
                      uint8_t **out, size_t *length);
 

@@ -192,6 +192,7 @@ static bool move_band(struct copy *c, hsize_t first, hsize_t rows)
 static bool write_chunk(struct copy *c, hsize_t row, const void *bytes, size_t length)
 {
     hsize_t at[H5S_MAX_RANK] = {row};
+    helper_beat(c->r->bytes, c->r->bytes_total);
     if (!length) /* nothing but the fill value, which is read where no chunk is */
         return true;
     return H5Dwrite_chunk(c->to, H5P_DEFAULT, 0, at, length, bytes) >= 0 || rechunk_failed(c->r, "HDF5 cannot write", c->path);

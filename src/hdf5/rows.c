@@ -47,6 +47,8 @@ static int check(const struct reading *r, bool allows_external, struct fb_error 
     }
     if (!r->form.is_plain && r->form.memory < 0)
         return unsupported(e, r, r->form.why);
+    if (H5Sget_simple_extent_ndims(r->space) + (r->form.is_ragged ? 1 : r->form.ndim) > ARRAY_MAX_DIMS)
+        return unsupported(e, r, "it has more dimensions than 8");
     return check_filters(r, e);
 }
 
@@ -159,7 +161,7 @@ int read_rows(hid_t file, const char *name, bool allows_external, uint64_t first
     struct reading r;
     int rc = open_reading(file, name, allows_external, &r, e);
     *out = NULL;
-    if (rc == 0 && (bytes > HDF5_MAX_ROWS || !(*out = malloc(bytes + 1))))
+    if (rc == 0 && (bytes > HDF5_MAX_ROWS || !(*out = calloc(1, bytes + 1))))
         rc = error_set(e, FB_E_NOMEM, "decode", "no memory for %llu bytes of rows", (unsigned long long)bytes);
     if (rc == 0 && (choose(&r, first, rows) < 0 || read_block(&r, bytes, *out) < 0))
         rc = hdf5_failed(e, "HDF5 cannot read rows of", name);

@@ -1,8 +1,10 @@
 /* Every dataset of a file: groups breadth first, names in order, so that a file with too many gives the ones near its root.
  *
- * Hard links are followed to groups and datasets, soft ones to datasets, links to other files when that is allowed. A group is visited
- * once, whatever cycles there are. MATLAB's "#refs#" and "#subsystem#" hold the insides of cells and objects, which only references lead
- * to: left out.
+ * Links are followed to groups and datasets: hard and soft ones, those to other files when that is allowed. A group with several names is
+ * walked under each of them, but only after every group has been walked under its first: a second path costs no array its place in a full
+ * description. A path that comes back to a group it has been through ends there, so circles end. Links can still multiply paths without a
+ * circle (n groups that hold each other have n! paths): MAX_GROUPS and MAX_LINKS bound that. MATLAB's "#refs#" and "#subsystem#" hold the
+ * insides of cells and objects, which only references lead to: left out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +14,20 @@
 
 enum { MAX_GROUPS = 4096, MAX_LINKS = 1 << 16 };
 
+struct group {
+    char path[ARRAY_NAME_BYTES]; /* without a leading slash; "" is the root */
+    unsigned long fileno;
+    haddr_t address;
+    int parent;      /* the group it was met in; -1: none, the root */
+    bool is_again;   /* a second path: its turn is after the others */
+    bool is_walked;
+};
+
 struct walk {
     struct description *all;
     hid_t file, access;
-    char (*group)[ARRAY_NAME_BYTES]; /* paths without a leading slash; "" is the root */
-    haddr_t *address;
+    unsigned long fileno; /* of the file itself */
+    struct group *group;
     int groups, at, links;
     int failed;
     struct fb_error *e;
@@ -44,19 +55,40 @@ static bool is_hidden(const struct walk *w, const char *name)
 
 static bool join(const struct walk *w, const char *name, char *path)
 {
-    const char *group = w->group[w->at];
+    const char *group = w->group[w->at].path;
     return snprintf(path, ARRAY_NAME_BYTES, "%s%s%s", group, group[0] ? "/" : "", name) < ARRAY_NAME_BYTES;
 }
 
-static void add_group(struct walk *w, const char *path, haddr_t address)
+static bool is_group(const struct group *g, const H5O_info_t *info)
+{
+    return g->address == info->addr && g->fileno == info->fileno;
+}
+
+static bool is_own_ancestor(const struct walk *w, const H5O_info_t *info)
+{
+    for (int i = w->at; i >= 0; i = w->group[i].parent)
+        if (is_group(&w->group[i], info))
+            return true;
+    return false;
+}
+
+static bool was_met(const struct walk *w, const H5O_info_t *info)
 {
     for (int i = 0; i < w->groups; i++)
-        if (w->address[i] == address)
-            return;
-    if (w->groups == MAX_GROUPS)
+        if (is_group(&w->group[i], info))
+            return true;
+    return false;
+}
+
+static void add_group(struct walk *w, const char *path, const H5O_info_t *info, bool is_hard)
+{
+    if (w->groups == MAX_GROUPS || (w->groups && is_own_ancestor(w, info)))
         return;
-    snprintf(w->group[w->groups], ARRAY_NAME_BYTES, "%s", path);
-    w->address[w->groups++] = address;
+    struct group *g = &w->group[w->groups];
+    *g = (struct group){.fileno = info->fileno, .address = info->addr, .parent = w->groups ? w->at : -1};
+    g->is_again = !is_hard || (w->groups && w->group[w->at].is_again) || was_met(w, info);
+    snprintf(g->path, sizeof(g->path), "%s", path);
+    w->groups++;
 }
 
 static herr_t add_dataset(struct walk *w, const char *path, bool is_elsewhere)
@@ -68,6 +100,13 @@ static herr_t add_dataset(struct walk *w, const char *path, bool is_elsewhere)
     return w->failed < 0 ? -1 : w->all->file.count == ARRAY_MAX_IN_FILE;
 }
 
+static herr_t add_object(struct walk *w, const char *path, const H5O_info_t *info, bool is_hard)
+{
+    if (info->type == H5O_TYPE_GROUP)
+        add_group(w, path, info, is_hard);
+    return info->type == H5O_TYPE_DATASET ? add_dataset(w, path, info->fileno != w->fileno) : 0;
+}
+
 static herr_t add_hard(struct walk *w, const char *path)
 {
     H5O_info_t info;
@@ -75,34 +114,26 @@ static herr_t add_hard(struct walk *w, const char *path)
         w->failed = hdf5_failed(w->e, "HDF5 cannot read the object", path);
         return -1;
     }
-    if (info.type == H5O_TYPE_GROUP)
-        add_group(w, path, info.addr);
-    return info.type == H5O_TYPE_DATASET ? add_dataset(w, path, false) : 0;
+    return add_object(w, path, &info, true);
 }
 
 /* A soft link may lead to nothing, or out of the file by way of another link: neither is damage. */
-static herr_t add_soft(struct walk *w, const char *path)
-{
-    H5O_info_t info, root;
-    if (H5Oget_info_by_name(w->file, path, &info, w->access) < 0 || H5Oget_info(w->file, &root) < 0) {
-        H5Eclear2(H5E_DEFAULT);
-        return 0;
-    }
-    return info.type == H5O_TYPE_DATASET ? add_dataset(w, path, info.fileno != root.fileno) : 0;
-}
-
-static herr_t add_external(struct walk *w, const char *path)
+static herr_t add_reach(struct walk *w, const char *path)
 {
     H5O_info_t info;
-    if (!w->all->allows_external) {
-        describe_external(w->all, path);
-        return w->all->file.count == ARRAY_MAX_IN_FILE;
-    }
     if (H5Oget_info_by_name(w->file, path, &info, w->access) < 0) {
         H5Eclear2(H5E_DEFAULT);
         return 0;
     }
-    return info.type == H5O_TYPE_DATASET ? add_dataset(w, path, true) : 0;
+    return add_object(w, path, &info, false);
+}
+
+static herr_t add_external(struct walk *w, const char *path)
+{
+    if (w->all->allows_external)
+        return add_reach(w, path);
+    describe_external(w->all, path);
+    return w->all->file.count == ARRAY_MAX_IN_FILE;
 }
 
 static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, void *ctx)
@@ -116,7 +147,7 @@ static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, vo
         return 0;
     switch (info->type) {
     case H5L_TYPE_HARD: return add_hard(w, path);
-    case H5L_TYPE_SOFT: return add_soft(w, path);
+    case H5L_TYPE_SOFT: return add_reach(w, path);
     case H5L_TYPE_EXTERNAL: return add_external(w, path);
     default: return 0;
     }
@@ -124,7 +155,7 @@ static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, vo
 
 static int walk_group(struct walk *w)
 {
-    const char *path = w->group[w->at];
+    const char *path = w->group[w->at].path;
     hid_t group = H5Oopen(w->file, path[0] ? path : "/", w->access);
     herr_t rc = group < 0 ? -1 : H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, add_link, w);
     if (rc < 0 && w->failed == 0)
@@ -134,6 +165,24 @@ static int walk_group(struct walk *w)
     return rc;
 }
 
+/* The first that waits: those with a first path before second paths. */
+static int next_group(const struct walk *w, bool is_again)
+{
+    for (int i = 0; i < w->groups; i++)
+        if (!w->group[i].is_walked && w->group[i].is_again == is_again)
+            return i;
+    return is_again ? -1 : next_group(w, true);
+}
+
+static void walk_all(struct walk *w)
+{
+    while (w->failed == 0 && (w->at = next_group(w, false)) >= 0) {
+        w->group[w->at].is_walked = true;
+        if (walk_group(w) != 0)
+            return; /* a failure, or there is no room for more */
+    }
+}
+
 int describe_file(hid_t file, uint64_t size, bool allows_external, struct description *d, struct fb_error *e)
 {
     memset(d, 0, sizeof(*d));
@@ -141,18 +190,16 @@ int describe_file(hid_t file, uint64_t size, bool allows_external, struct descri
     d->allows_external = allows_external;
     struct walk w = {.all = d, .file = file, .access = walk_access(allows_external), .e = e};
     w.group = calloc(MAX_GROUPS, sizeof(*w.group));
-    w.address = calloc(MAX_GROUPS, sizeof(*w.address));
     H5O_info_t root;
-    if (!w.group || !w.address || w.access < 0)
+    if (!w.group || w.access < 0)
         w.failed = error_set(e, FB_E_NOMEM, "decode", "no memory to list its arrays");
     else if (H5Oget_info(file, &root) < 0)
         w.failed = hdf5_failed(e, "HDF5 cannot read its root group", NULL);
     else
-        add_group(&w, "", root.addr);
-    while (w.failed == 0 && w.at < w.groups && walk_group(&w) == 0)
-        w.at++;
+        add_group(&w, "", &root, true);
+    w.fileno = w.failed ? 0 : root.fileno;
+    walk_all(&w);
     H5Pclose(w.access);
-    free(w.address);
     free(w.group);
     return w.failed;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "host/gpu_nvml.h"
 #include "host/proc_file.h"
 
@@ -23,7 +24,7 @@ static void give_reason(struct gpu *g, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(g->reason, sizeof(g->reason), format, args);
+    text_vwords(g->reason, sizeof(g->reason), format, args);
     va_end(args);
 }
 

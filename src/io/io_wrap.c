@@ -183,7 +183,7 @@ static int prepare(struct io_wrap *w, const char *over, uint32_t depth, const st
     FB_TRY(io_open(&w->inner, over, depth, log, e));
     if (!w->has_timer)
         return 0;
-    int rc = thread_start(&w->timer, "fb-slow", timer_main, w, e);
+    int rc = thread_start_prompt(&w->timer, "fb-slow", timer_main, w, e);
     if (rc < 0)
         w->inner->ops->close(w->inner, 0);
     return rc;

@@ -1,8 +1,10 @@
 #include "io/s3_flight.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "io/s3_sign.h"
@@ -92,6 +94,38 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
     return f->is_enough ? 0 : n;
 }
 
+/* Addresses of this machine and of its link: 127.0.0.0/8, 169.254.0.0/16 (where clouds give out keys), 0.0.0.0, ::1, ::, fe80::/10. */
+static bool is_near_v4(uint32_t a)
+{
+    return a >> 24 == 127 || a >> 24 == 0 || a >> 16 == 0xA9FE;
+}
+
+static bool is_near(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET)
+        return is_near_v4(ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr));
+    if (a->sa_family != AF_INET6)
+        return true;
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
+    uint32_t last;
+    memcpy(&last, v6->s6_addr + 12, sizeof(last));
+    return IN6_IS_ADDR_LOOPBACK(v6) || IN6_IS_ADDR_UNSPECIFIED(v6) || IN6_IS_ADDR_LINKLOCAL(v6) ||
+           (IN6_IS_ADDR_V4MAPPED(v6) && is_near_v4(ntohl(last)));
+}
+
+/* A redirect leads to a name of the endpoint's; that name may still lead anywhere. */
+static curl_socket_t on_open(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
+{
+    const struct s3_flight *f = ctx;
+    bool is_redirect = f->task && f->task->redirect, near = is_near(&a->addr);
+    (void)purpose;
+    if (is_redirect && near && !*f->sender->is_near)
+        return CURL_SOCKET_BAD;
+    if (!is_redirect && near)
+        *f->sender->is_near = true;
+    return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
 static int on_close(void *ctx, curl_socket_t fd)
 {
     const struct s3_sender *s = ctx;
@@ -122,6 +156,8 @@ static void set_for_good(struct s3_flight *f, const struct s3_sender *s)
     curl_easy_setopt(c, CURLOPT_HEADERDATA, f);
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, f);
+    curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_open);
+    curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, f);
     curl_easy_setopt(c, CURLOPT_CLOSESOCKETFUNCTION, on_close);
     curl_easy_setopt(c, CURLOPT_CLOSESOCKETDATA, (void *)f->sender);
     curl_easy_setopt(c, CURLOPT_PRIVATE, f);

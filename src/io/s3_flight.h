@@ -44,6 +44,7 @@ struct s3_sender {
     void (*takes)(void *loop, struct s3_flight *f); /* its head is good: the task is its own from now on */
     int (*closes)(void *loop, curl_socket_t fd);
     void *loop;
+    bool *is_near; /* the endpoint, or the proxy to it, is at an address of this machine or its link */
 };
 
 /* NULL: no memory. */

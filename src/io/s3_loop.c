@@ -93,7 +93,8 @@ static int open_parts(struct s3_loop *l, const char *url, struct fb_error *e)
     s3_hedge_open(&l->hedge, l->options.has_no_hedges);
     l->rng = rng_stream(RNG_REDRAW, clock_now_ns(), (uint64_t)getpid(), 0, 0); /* jitter must differ between processes */
     l->sender = (struct s3_sender){.place = &l->place, .options = &l->options, .path = &l->path, .work = &l->work,
-                                   .first_byte = s3_loop_first_byte, .takes = s3_loop_takes, .closes = s3_loop_closes, .loop = l};
+                                   .first_byte = s3_loop_first_byte, .takes = s3_loop_takes, .closes = s3_loop_closes, .loop = l,
+                                   .is_near = &l->is_near};
     return thread_start(&l->thread, "fb-s3", loop_main, l, e);
 }
 

@@ -32,6 +32,7 @@ struct s3_loop {
     /* the loop's own */
     struct s3_sockets sockets;
     struct s3_sender sender;
+    bool is_near; /* see s3_sender */
     struct text path, work;
     struct s3_task *pending, *pending_last, *waiting; /* waiting: by due_ns */
     uint32_t waiting_count, flight_count, cost; /* cost: of the flights */

@@ -95,6 +95,9 @@ static int end_in_object(struct reading *r, const char *name, const char *text, 
         r->modified_s = s3_time_iso(text);
     else if (strcmp(name, "Size") == 0)
         r->has_size = read_number(text, &r->size);
+    bool is_short = strlen(text) < r->key.limit && strlen(text) < r->etag.limit;
+    if ((r->key.failed || r->etag.failed) && is_short)
+        return error_set(e, FB_E_NOMEM, "dataset", "no memory to list");
     return r->key.failed || r->etag.failed ? broken(e, "a key that is too long") : 0;
 }
 

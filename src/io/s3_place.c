@@ -174,6 +174,76 @@ int s3_place_find(struct s3_place *p, const char *url, struct fb_error *e)
     return 0;
 }
 
+/* ---- redirects ---- */
+
+/* Without its port: "[::1]:9000" -> "[::1]". */
+static size_t host_length(const char *host, size_t n)
+{
+    const char *bracket = memchr(host, ']', n), *from = bracket ? bracket : host;
+    const char *colon = memchr(from, ':', n - (size_t)(from - host));
+    return colon ? (size_t)(colon - host) : n;
+}
+
+static bool is_same(const char *a, size_t n, const char *b)
+{
+    return strlen(b) == n && strncasecmp(a, b, n) == 0;
+}
+
+static bool is_address(const char *host)
+{
+    return host[0] == '[' || host[strspn(host, "0123456789.")] == 0 || strncasecmp(host, "0x", 2) == 0;
+}
+
+/* The endpoint or a name below it. Below an address there is nothing. */
+static bool is_below(const char *host, size_t n, const char *domain)
+{
+    size_t below = strlen(domain);
+    if (is_same(host, n, domain))
+        return true;
+    return !is_address(domain) && n > below && host[n - below - 1] == '.' && is_same(host + n - below, below, domain);
+}
+
+/* [bucket.]s3[.dualstack].REGION, [bucket.]s3-REGION or [bucket.]s3 before Amazon's own end. Customers choose names below that end, too. */
+static bool is_amazon_name(const struct s3_place *p, const char *host, size_t n)
+{
+    const char *end = strncmp(p->region, "cn-", 3) == 0 ? ".amazonaws.com.cn" : ".amazonaws.com";
+    size_t tail = strlen(end), own = strlen(p->bucket) + 1;
+    if (n <= tail || !is_same(host + n - tail, tail, end))
+        return false;
+    n -= tail;
+    if (n > own && strncasecmp(host, p->bucket, own - 1) == 0 && host[own - 1] == '.') {
+        host += own;
+        n -= own;
+    }
+    if (n < 2 || strncasecmp(host, "s3", 2) != 0)
+        return false;
+    host += 2;
+    n -= 2;
+    if (n > 10 && strncasecmp(host, ".dualstack", 10) == 0) {
+        host += 10;
+        n -= 10;
+    }
+    return n == 0 || ((host[0] == '.' || host[0] == '-') && !memchr(host + 1, '.', n - 1));
+}
+
+bool s3_place_may_redirect(const struct s3_place *p, const char *url)
+{
+    bool is_https = strncasecmp(url, "https://", 8) == 0;
+    if (!is_https && (strncasecmp(url, "http://", 7) != 0 || strcmp(p->scheme, "http") != 0))
+        return false;
+    const char *host = url + (is_https ? 8 : 7);
+    size_t n = strcspn(host, "/?#"), own = strlen(p->bucket) + 1;
+    if (!is_host(host, n))
+        return false;
+    n = host_length(host, n);
+    if (p->is_amazon)
+        return is_amazon_name(p, host, n);
+    const char *ours = p->is_path_style ? p->host : p->host + own;
+    char domain[sizeof(p->host)];
+    snprintf(domain, sizeof(domain), "%.*s", (int)host_length(ours, strlen(ours)), ours);
+    return is_below(host, n, domain);
+}
+
 /* ---- requests ---- */
 
 void s3_place_path(const struct s3_place *p, const char *key, struct text *out)

@@ -36,6 +36,11 @@ int s3_place_find(struct s3_place *p, const char *url, struct fb_error *e);
 /* For a server that said so: another region, and Amazon's endpoint there. False: not a region's name. */
 bool s3_place_move(struct s3_place *p, const char *region);
 
+/* May a redirect to `url` be followed (without credentials)? Only with http or https, never from https to http, and only to the endpoint
+ * itself (any port) or to names below it; at Amazon to its names for this bucket. So never to an address of this machine or its neighbours
+ * unless that is the endpoint. */
+bool s3_place_may_redirect(const struct s3_place *p, const char *url);
+
 /* The path of an object (or of the bucket, key ""), not encoded: for signing. */
 void s3_place_path(const struct s3_place *p, const char *key, struct text *out);
 /* scheme://host/path?query, encoded; `path` as above. */

@@ -329,22 +329,24 @@ static void try_again(struct s3_loop *l, struct s3_task *t, uint64_t wait_ns, st
     push_waiting(l, t);
 }
 
-/* Only http and https, never from https to http. */
-static bool may_follow(const struct s3_task *t, const char *location, const char *scheme)
+/* A few times, and where the place allows it; once it was https, never back to http. */
+static bool may_follow(const struct s3_loop *l, const struct s3_task *t, const char *location)
 {
-    bool is_https = strncasecmp(location, "https://", 8) == 0;
-    return t->redirects < MOST_REDIRECTS && (is_https || (strncasecmp(location, "http://", 7) == 0 && strcmp(scheme, "http") == 0));
+    bool was_https = t->redirect && strncasecmp(t->redirect, "https:", 6) == 0;
+    if (t->redirects >= MOST_REDIRECTS || (was_https && strncasecmp(location, "https:", 6) != 0))
+        return false;
+    return s3_place_may_redirect(&l->place, location);
 }
 
 static void follow(struct s3_loop *l, struct s3_task *t, const char *location, struct fb_error *e)
 {
     char shown[200];
-    const char *scheme = t->redirect && strncasecmp(t->redirect, "https:", 6) == 0 ? "https" : l->place.scheme;
-    char *url = may_follow(t, location, scheme) ? strdup(location) : NULL;
+    char *url = may_follow(l, t, location) ? strdup(location) : NULL;
     if (!url) {
         error_clear(e);
         error_set(e, FB_E_IO, "read", "the S3 server redirects to %s, which is not followed", text_escape(location, shown, sizeof(shown)));
-        error_remedy(e, "check AWS_ENDPOINT_URL and AWS_REGION");
+        error_remedy(e, "redirects are followed %d times, to %s and names below it; check AWS_ENDPOINT_URL and AWS_REGION", MOST_REDIRECTS,
+                     l->place.host);
         fail(l, t, e);
         return;
     }
@@ -452,8 +454,8 @@ void s3_schedule(struct s3_loop *l)
     atomic_store_explicit(&l->in_flight_shown, l->flight_count, memory_order_relaxed);
 }
 
-/* What was due already when we last looked waits for something that wakes us by itself: room in the window or a token for a second flight (an
- * answer brings them), or keys (their thread does). To wait for its time would be not to wait at all. */
+/* What was due already when we last looked waits for something that wakes us by itself: room in the window or a token for a second
+ * flight (an answer brings them), or keys (their thread does). To wait for its time would be not to wait at all. */
 static uint64_t sooner(const struct s3_loop *l, uint64_t due_ns, uint64_t at_ns)
 {
     return at_ns > l->looked_ns && at_ns < due_ns ? at_ns : due_ns;

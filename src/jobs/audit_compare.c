@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "jobs/audit.h"
 
 typedef unsigned long long ull;
@@ -15,7 +16,7 @@ static void differ(struct audit_difference *d, const char *format, ...)
     if (d->is_different)
         return;
     va_start(ap, format);
-    vsnprintf(d->what, sizeof(d->what), format, ap);
+    text_vwords(d->what, sizeof(d->what), format, ap);
     va_end(ap);
     d->is_different = true;
 }

@@ -17,7 +17,7 @@ void audit_note_problem(struct audit_set *s, uint64_t stream, uint64_t epoch, in
     *p = (struct audit_problem){.stream = stream, .epoch = epoch, .position = position};
     va_list ap;
     va_start(ap, format);
-    vsnprintf(p->what, sizeof(p->what), format, ap);
+    text_vwords(p->what, sizeof(p->what), format, ap);
     va_end(ap);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "model/audit_format.h"
 
 enum { MOST_TEXT = 1 << 20, MOST_RANKS = 1 << 20, MOST_PLACES = 1 << 24 };
@@ -39,10 +40,7 @@ static bool get_number(const json_t *o, const char *name, uint64_t *out)
 static bool get_digits(const json_t *o, const char *name, int base, uint64_t *out)
 {
     const char *text = json_string_value(json_object_get(o, name));
-    char *end;
-    errno = 0;
-    *out = text && text[0] != '-' && text[0] != '+' ? strtoull(text, &end, base) : 0;
-    return text && text[0] && !*end && !errno;
+    return text && text_parse_digits(text, base, out);
 }
 
 static bool take_head(struct audit_log *l, const json_t *o)
@@ -106,7 +104,7 @@ static bool take_bad(struct audit_log *l, const json_t *o)
     b.key = strdup(key);
     b.cause = strdup(cause);
     l->bad[l->bads++] = b;
-    return true;
+    return b.key && b.cause;
 }
 
 static bool take_end(struct audit_log *l, const json_t *o)
@@ -221,8 +219,8 @@ static bool is_zeros(const struct audit_log *l, uint64_t at)
     return true;
 }
 
-/* What a killed process leaves: a piece of a frame, or a whole one and a record that reaches beyond the end of the file. What a machine that
- * lost its power leaves: zeros up to the end, of the last record or instead of it. Everything else is damage. */
+/* What a killed process leaves: a piece of a frame, or a whole one and a record that reaches beyond the end of the file. What a machine
+ * that lost its power leaves: zeros up to the end, of the last record or instead of it. Everything else is damage. */
 static bool is_torn(const struct audit_log *l, uint64_t at)
 {
     uint64_t payload, left = l->bytes - at;

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "base/text.h"
+#include "host/host.h"
 #include "jobs/audit_own.h"
 #include "model/audit_format.h"
 #include "order/window.h"
@@ -273,10 +274,27 @@ static int prove_epoch(struct proof *p)
     return rc;
 }
 
+/* A log may claim any number of samples. The system would grant the memory and end the program when it is touched, so it is asked
+ * before. */
+static int check_room(const struct proof *p)
+{
+    enum { BYTES_PER_SAMPLE = 16 }; /* of all tables */
+    uint64_t samples = p->stream->samples, room = host_memory_available();
+    char needed[32], there[32];
+    if (samples < room / BYTES_PER_SAMPLE)
+        return 0;
+    uint64_t bytes = samples < UINT64_MAX / BYTES_PER_SAMPLE ? samples * BYTES_PER_SAMPLE : UINT64_MAX;
+    error_set(p->e, FB_E_NOMEM, "audit", "the logs say that the data set has %llu samples; to lay them out takes %s, and %s are free",
+              (ull)samples, text_size(bytes, needed, sizeof(needed)), text_size(room, there, sizeof(there)));
+    error_remedy(p->e, "audit on a machine with more memory; if that number is wrong, the log is not one of this program");
+    return FB_E_NOMEM;
+}
+
 static int prove_stream(struct proof *p)
 {
     struct audit_stream *s = &p->set->stream[p->stream_number];
     p->stream = s;
+    FB_TRY(check_room(p));
     p->is_taken = malloc(s->samples / 8 + 1);
     p->source = s->samples < SIZE_MAX / 4 ? calloc(s->samples, sizeof(*p->source)) : NULL;
     int rc = p->is_taken && p->source ? 0 : error_set_errno(p->e, "audit", ENOMEM, "lay out %llu samples", (ull)s->samples);

@@ -15,24 +15,24 @@ static const char *plural(uint64_t n)
 
 static void print_head(const struct audit_stream *s, struct text *t)
 {
-    text_printf(t, "%llu samples (%016llx), seed %llu, %s: %llu log%s of up to %llu rank%s", (ull)s->samples, (ull)s->fingerprint,
+    text_show(t, "%llu samples (%016llx), seed %llu, %s: %llu log%s of up to %llu rank%s", (ull)s->samples, (ull)s->fingerprint,
                 (ull)s->seed, order_kind_name(s->order), (ull)s->logs, plural(s->logs), (ull)s->ranks, plural(s->ranks));
     if (s->restarts)
-        text_printf(t, ", started again %llu time%s", (ull)s->restarts, plural(s->restarts));
-    text_printf(t, "\n");
+        text_show(t, ", started again %llu time%s", (ull)s->restarts, plural(s->restarts));
+    text_show(t, "\n");
     if (s->has_many_configs)
-        text_printf(t, "  the transforms changed between starts: bytes are not compared across them\n");
+        text_show(t, "  the transforms changed between starts: bytes are not compared across them\n");
 }
 
 static void print_reach(const struct audit_stream *s, const struct audit_epoch *e, struct text *t)
 {
     if (e->verdict == AUDIT_ABANDONED && e->furthest == 0) {
-        text_printf(t, "taken back whole by a restart");
+        text_show(t, "taken back whole by a restart");
         return;
     }
-    text_printf(t, "up to position %llu of %llu, each once", (ull)e->reached, (ull)s->samples);
+    text_show(t, "up to position %llu of %llu, each once", (ull)e->reached, (ull)s->samples);
     if (e->furthest > e->reached)
-        text_printf(t, " (rank %u is the last; others came to %llu)", e->slowest_rank, (ull)e->furthest);
+        text_show(t, " (rank %u is the last; others came to %llu)", e->slowest_rank, (ull)e->furthest);
 }
 
 static void print_what(const struct audit_stream *s, const struct audit_epoch *e, struct text *t)
@@ -41,48 +41,47 @@ static void print_what(const struct audit_stream *s, const struct audit_epoch *e
     if (is_part)
         print_reach(s, e, t);
     else if (s->order == ORDER_GIVEN)
-        text_printf(t, "%llu samples, in an order given by the program", (ull)e->handed_out);
+        text_show(t, "%llu samples, in an order given by the program", (ull)e->handed_out);
     else if (s->order == ORDER_WEIGHTED)
-        text_printf(t, "%llu draws by weight, each position once", (ull)e->handed_out);
+        text_show(t, "%llu draws by weight, each position once", (ull)e->handed_out);
     else if (e->verdict == AUDIT_PROVED)
-        text_printf(t, "%llu samples, each once", (ull)(e->handed_out - e->redraws));
+        text_show(t, "%llu samples, each once", (ull)(e->handed_out - e->redraws));
     else
-        text_printf(t, "%llu of %llu positions handed out, %llu missing", (ull)e->handed_out, (ull)s->samples, (ull)e->missing);
+        text_show(t, "%llu of %llu positions handed out, %llu missing", (ull)e->handed_out, (ull)s->samples, (ull)e->missing);
 }
 
 static void print_epoch(const struct audit_stream *s, const struct audit_epoch *e, struct text *t)
 {
     bool is_whole = e->verdict == AUDIT_PROVED || e->verdict == AUDIT_BROKEN;
-    text_printf(t, "  epoch %-4llu %-11s ", (ull)e->epoch, verdicts[e->verdict]);
+    text_show(t, "  epoch %-4llu %-11s ", (ull)e->epoch, verdicts[e->verdict]);
     print_what(s, e, t);
     if (e->redraws)
-        text_printf(t, "; %llu bad sample%s replaced", (ull)e->redraws, plural(e->redraws));
+        text_show(t, "; %llu bad sample%s replaced", (ull)e->redraws, plural(e->redraws));
     if (e->replayed)
-        text_printf(t, "; %llu came again after restarts%s", (ull)e->replayed,
+        text_show(t, "; %llu came again after restarts%s", (ull)e->replayed,
                     e->verdict == AUDIT_BROKEN || s->has_many_configs ? "" : ", with the same bytes");
     if (e->repeats)
-        text_printf(t, "; %llu repeat%s fill up the last batch", (ull)e->repeats, e->repeats == 1 ? "" : "s");
+        text_show(t, "; %llu repeat%s fill up the last batch", (ull)e->repeats, e->repeats == 1 ? "" : "s");
     if (e->skipped)
-        text_printf(t, "; %llu skipped by the program", (ull)e->skipped);
+        text_show(t, "; %llu skipped by the program", (ull)e->skipped);
     if (e->dropped && is_whole)
-        text_printf(t, "; %llu dropped by drop_last", (ull)e->dropped);
-    text_printf(t, "\n");
+        text_show(t, "; %llu dropped by drop_last", (ull)e->dropped);
+    text_show(t, "\n");
 }
 
 static void print_redraws(const struct audit_set *s, struct text *t)
 {
-    char shown[300];
     for (uint64_t i = 0; i < s->redraws; i++) {
         const struct audit_redraw *r = &s->redraw[i];
-        text_printf(t, "replaced: epoch %llu, position %llu: ", (ull)r->epoch, (ull)r->position);
+        text_show(t, "replaced: epoch %llu, position %llu: ", (ull)r->epoch, (ull)r->position);
         if (r->key)
-            text_printf(t, "%s (sample %llu)", text_escape(r->key, shown, sizeof(shown)), (ull)r->sample);
+            text_show(t, "%s (sample %llu)", r->key, (ull)r->sample);
         else
-            text_printf(t, "sample %llu", (ull)r->sample);
-        text_printf(t, " by sample %llu\n", (ull)r->stand_in);
+            text_show(t, "sample %llu", (ull)r->sample);
+        text_show(t, " by sample %llu\n", (ull)r->stand_in);
     }
     if (s->redraws == AUDIT_MOST_REDRAWS)
-        text_printf(t, "... and perhaps more\n");
+        text_show(t, "... and perhaps more\n");
 }
 
 static void print_problems(const struct audit_set *s, struct text *t)
@@ -91,13 +90,13 @@ static void print_problems(const struct audit_set *s, struct text *t)
         const struct audit_problem *p = &s->problem[i];
         bool is_of_log = p->position < 0 && strstr(p->what, " is damaged at byte ");
         if (!is_of_log)
-            text_printf(t, "epoch %llu", (ull)p->epoch);
+            text_show(t, "epoch %llu", (ull)p->epoch);
         if (p->position >= 0)
-            text_printf(t, ", position %lld", (long long)p->position);
-        text_printf(t, "%s%s\n", is_of_log ? "" : ": ", p->what);
+            text_show(t, ", position %lld", (long long)p->position);
+        text_show(t, "%s%s\n", is_of_log ? "" : ": ", p->what);
     }
     if (s->problems > AUDIT_MOST_PROBLEMS)
-        text_printf(t, "... and %llu more\n", (ull)(s->problems - AUDIT_MOST_PROBLEMS));
+        text_show(t, "... and %llu more\n", (ull)(s->problems - AUDIT_MOST_PROBLEMS));
 }
 
 static bool is_under_way(const struct audit_set *s)
@@ -119,18 +118,18 @@ void audit_print(const struct audit_set *s, struct text *t)
     print_redraws(s, t);
     print_problems(s, t);
     if (s->torn)
-        text_printf(t, "%llu log%s in a record that is not whole: the process was killed while writing it\n", (ull)s->torn,
+        text_show(t, "%llu log%s in a record that is not whole: the process was killed while writing it\n", (ull)s->torn,
                     s->torn == 1 ? " ends" : "s end");
     const char *good = s->streams == 0 ? "nothing was handed out" : is_under_way(s) ? "proved so far" : "proved";
-    text_printf(t, "%s\n", s->problems ? "NOT PROVED" : good);
+    text_show(t, "%s\n", s->problems ? "NOT PROVED" : good);
 }
 
 void audit_print_difference(const struct audit_difference *d, struct text *t)
 {
     if (d->is_different)
-        text_printf(t, "DIFFERENT: %s (%llu samples before it are the same)\n", d->what, (ull)d->compared);
+        text_show(t, "DIFFERENT: %s (%llu samples before it are the same)\n", d->what, (ull)d->compared);
     else
-        text_printf(t, "the same: %llu samples, byte for byte\n", (ull)d->compared);
+        text_show(t, "the same: %llu samples, byte for byte\n", (ull)d->compared);
 }
 
 /* ---- for programs ---- */

@@ -1,9 +1,11 @@
 /* The bench job: feed an emulated accelerator from a data set and say how busy it was.
  *
- * Without a step time the consumer takes batches as fast as they come. With one it is an accelerator with one step queued ahead, as a training
- * loop with asynchronous launches has: step k starts at max(end of step k-1, batch k ready) and lasts the nominal time, whatever the sleeps
- * do; so utilisation = steps x T / (last end - first batch ready). Every page of every batch is touched and goes into a checksum, and the
- * samples are counted: a loader that delivers nothing scores nothing.
+ * Without a step time the consumer takes batches as fast as they come. With one it is a training loop that waits for each step of its
+ * accelerator: step k starts when batch k is in its hands and lasts the nominal time T, then it asks for the next. Utilisation = steps x T
+ * / time from the first batch to the end of the last step, less what a sleep takes too long when nothing else runs. So a consumer that has
+ * to wait for a core counts as much as one that has to wait for data; a loop with launches queued ahead does at least as well.
+ * bench/consumer.py checks this against real Python loops. Every page of every batch is touched and goes into a checksum, and the samples
+ * are counted: a loader that delivers nothing scores nothing.
  */
 #ifndef FB_JOBS_BENCH_H
 #define FB_JOBS_BENCH_H

@@ -1,24 +1,19 @@
 /* The end of a build: the small columns behind the features, then fullbore-hdf5, which puts HDF5's structure around everything. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/checksum.h"
-#include "codec/hdf5_pool.h"
+#include "codec/hdf5_run.h"
 #include "jobs/build_own.h"
 #include "jobs/write_all.h"
 #include "model/hdf5_adopt.h"
 
-enum { KEY_CHUNK = 4096, COLUMN_LEVEL = 6, COLUMN_BYTES = 1 << 18 };
-
-extern char **environ;
+enum { KEY_CHUNK = 4096, COLUMN_LEVEL = 6, COLUMN_BYTES = 1 << 18, SAID = 400 };
 
 /* ---- the description ---- */
 
@@ -371,84 +366,42 @@ static int write_description(const struct ending *x, int fd, struct fb_error *e)
     struct hdf5_adopt h = {.magic = HDF5_ADOPT_MAGIC, .datasets = x->dataset_count, .attributes = x->attribute_count, .end = x->end};
     FB_TRY(write_all(fd, &h, sizeof(h), e));
     FB_TRY(write_all(fd, x->datasets.data, x->datasets.length, e));
-    FB_TRY(write_all(fd, x->attributes.data, x->attributes.length, e));
-    return lseek(fd, 0, SEEK_SET) < 0 ? error_set_errno(e, "build", errno, "go back in the description") : 0;
+    return write_all(fd, x->attributes.data, x->attributes.length, e);
 }
 
-static int spawn(const char *path, const int fd[3], pid_t *pid)
+/* What it says besides signs of life is why it failed. */
+static void take_line(void *ctx, const char *line)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t how;
-    sigset_t none;
-    char *const argv[] = {(char *)(uintptr_t)"fullbore-hdf5", (char *)(uintptr_t)"adopt", NULL};
-    sigemptyset(&none);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&how);
-    posix_spawn_file_actions_adddup2(&actions, fd[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, fd[1], 1);
-    posix_spawn_file_actions_adddup2(&actions, fd[2], HDF5_ADOPT_FD);
-    posix_spawnattr_setsigmask(&how, &none);
-    posix_spawnattr_setpgroup(&how, 0); /* a ctrl-C at the terminal is not for it */
-    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    int rc = posix_spawn(pid, path, &actions, &how, argv, environ);
-    posix_spawnattr_destroy(&how);
-    posix_spawn_file_actions_destroy(&actions);
-    return rc;
+    char *said = ctx;
+    if (!said[0] && strncmp(line, "p ", 2) != 0)
+        snprintf(said, SAID, "%s", line);
 }
 
-static int take_answer(int fd, pid_t pid, struct fb_error *e)
+static int run_program(const struct ending *x, int description, struct fb_error *e)
 {
-    char said[400];
-    size_t n = 0;
-    int status = 0;
-    for (ssize_t got; n + 1 < sizeof(said) && (got = read(fd, said + n, sizeof(said) - 1 - n)) != 0;) {
-        if (got < 0 && errno != EINTR)
-            break;
-        n += got > 0 ? (size_t)got : 0;
+    char said[SAID] = "", how[40];
+    const struct hdf5_run r = {.verb = "adopt", .stage = "build", .question_fd = description, .target_fd = x->f->data_fd, .file = x->p->q->output,
+                               .line = take_line, .ctx = said};
+    int rc = hdf5_run(&r, how, sizeof(how), e);
+    if (how[0]) {
+        char shown[SAID];
+        rc = error_set(e, FB_E_IO, "build", "fullbore-hdf5 could not make the file: %s (%s)",
+                       said[0] ? text_escape(said, shown, sizeof(shown)) : "it ended without a word", how);
+        error_at(e, x->p->q->output, -1);
     }
-    said[n] = 0;
-    said[strcspn(said, "\n")] = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return 0;
-    return error_set(e, FB_E_IO, "build", "fullbore-hdf5 could not make the file: %s", said[0] ? said : "it ended without a word");
-}
-
-/* Descriptors well above those that the program gets, so that none hides another. */
-static int run_program(const struct ending *x, const char *path, struct fb_error *e)
-{
-    int ends[2], description = memfd_create("fullbore-adopt", MFD_CLOEXEC);
-    if (description < 0 || pipe2(ends, O_CLOEXEC) < 0) {
-        if (description >= 0)
-            close(description);
-        return error_set_errno(e, "build", errno, "talk to fullbore-hdf5");
-    }
-    int fd[3] = {fcntl(description, F_DUPFD_CLOEXEC, 10), fcntl(ends[1], F_DUPFD_CLOEXEC, 10), fcntl(x->f->data_fd, F_DUPFD_CLOEXEC, 10)};
-    int rc = write_description(x, description, e), failed = 0;
-    pid_t pid;
-    if (rc == 0 && (failed = spawn(path, fd, &pid)) != 0)
-        rc = error_set_errno(e, "build", failed, "start fullbore-hdf5");
-    close(ends[1]);
-    for (int i = 0; i < 3; i++)
-        if (fd[i] >= 0)
-            close(fd[i]);
-    if (rc == 0)
-        rc = take_answer(ends[0], pid, e);
-    close(ends[0]);
-    close(description);
     return rc;
 }
 
 static int adopt(const struct ending *x, struct fb_error *e)
 {
-    char path[HDF5_MAX_PATH];
-    if (!hdf5_find_helper(path, sizeof(path))) {
-        error_set(e, FB_E_UNSUPPORTED, "build", "HDF5 files need the program fullbore-hdf5, which is not there");
-        error_remedy(e, "it is installed with the package; FULLBORE_HDF5_HELPER may name it");
-        return FB_E_UNSUPPORTED;
-    }
-    return run_program(x, path, e);
+    int description = memfd_create("fullbore-adopt", MFD_CLOEXEC);
+    if (description < 0)
+        return error_set_errno(e, "build", errno, "talk to fullbore-hdf5");
+    int rc = write_description(x, description, e);
+    if (rc == 0)
+        rc = run_program(x, description, e);
+    close(description);
+    return rc;
 }
 
 int build_finish(const struct build_plan *p, struct build_files *f, const struct build_table *t, struct build_result *out,

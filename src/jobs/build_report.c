@@ -167,29 +167,29 @@ static void put_split(struct text *out, const char *name, const struct build_fig
 {
     if (!f->batches)
         return;
-    text_printf(out, "%-10s %llu files, %llu rows, %llu bad; per task avg %.1f ms, max %.1f ms; per file %.3f ms of CPU\n",
+    text_show(out, "%-10s %llu files, %llu rows, %llu bad; per task avg %.1f ms, max %.1f ms; per file %.3f ms of CPU\n",
                 name, (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad,
                 1e3 * f->batch_seconds / (double)f->batches, 1e3 * f->batch_most,
                 f->files ? 1e3 * f->file_cpu_seconds / (double)f->files : 0);
     double sum = sum_of_stages(f);
-    text_printf(out, "%-10s %.2f s of threads in total:", "", sum);
+    text_show(out, "%-10s %.2f s of threads in total:", "", sum);
     for (int i = 0, n = 0; i < BUILD_STAGES; i++)
         if (f->seconds[i] > 0)
-            text_printf(out, "%s %s %.1f %%", n++ ? "," : "", build_stage_names[i], share(f->seconds[i], sum));
-    text_printf(out, "\n");
+            text_show(out, "%s %s %.1f %%", n++ ? "," : "", build_stage_names[i], share(f->seconds[i], sum));
+    text_show(out, "\n");
 }
 
 static void put_stage(struct text *out, const char *name, double of_threads, double of_wall, double alone, const struct build_figures *all,
                       double seconds)
 {
-    text_printf(out, "%-10s %10.1f %% %10.1f %% %10.1f %% %14.0f %14.0f\n", name, of_threads, of_wall, alone, rate(all->files, seconds),
+    text_show(out, "%-10s %10.1f %% %10.1f %% %10.1f %% %14.0f %14.0f\n", name, of_threads, of_wall, alone, rate(all->files, seconds),
                 rate(all->rows, seconds));
 }
 
 static void put_stages(struct text *out, const struct build_result *r, const struct build_figures *all)
 {
     double now = whole(r), alone = r->finish_seconds, end = share(r->finish_seconds, now);
-    text_printf(out, "%-10s %12s %12s %12s %14s %14s\n", "stage", "thread time", "of the wall", "alone", "files/s alone", "rows/s alone");
+    text_show(out, "%-10s %12s %12s %12s %14s %14s\n", "stage", "thread time", "of the wall", "alone", "files/s alone", "rows/s alone");
     for (int i = 0; i < BUILD_STAGES; i++) {
         alone += wall_of_stage(r, i, true);
         if (all->seconds[i] > 0)
@@ -197,7 +197,7 @@ static void put_stages(struct text *out, const struct build_result *r, const str
                       share(wall_of_stage(r, i, true), now), all, all->seconds[i] / lanes_of(r, i));
     }
     put_stage(out, build_stage_names[BUILD_FINISH], end / threads_of(r), end, end, all, r->finish_seconds);
-    text_printf(out, "%-10s %.1f %% of the wall had two or more stages at once, %.1f %% none\n", "overlap",
+    text_show(out, "%-10s %.1f %% of the wall had two or more stages at once, %.1f %% none\n", "overlap",
                 share(now - alone - r->wall_of[0], now), share(r->wall_of[0], now));
 }
 
@@ -205,20 +205,20 @@ static void put_end(struct text *out, const struct build_result *r, const struct
 {
     char remedy[160], bytes[32], payload[32], peak[32];
     double gain = build_remedy(r, q, remedy, sizeof(remedy));
-    text_printf(out, "%-10s avg %.1f, max %llu recordings asked for at once\n", "queue", r->depth_mean, (unsigned long long)r->depth_most);
+    text_show(out, "%-10s avg %.1f, max %llu recordings asked for at once\n", "queue", r->depth_mean, (unsigned long long)r->depth_most);
     if (has_low_depth(r))
-        text_printf(out, "LOW QUEUE DEPTH: storage is waited for with few reads under way\n");
+        text_show(out, "LOW QUEUE DEPTH: storage is waited for with few reads under way\n");
     for (int i = 0; i < BUILD_SLOWEST && r->slow[i].key[0]; i++) {
         char shown[300];
-        text_printf(out, "%-10s %.2f ms %s\n", i ? "" : "slowest", r->slow[i].milliseconds,
+        text_show(out, "%-10s %.2f ms %s\n", i ? "" : "slowest", r->slow[i].milliseconds,
                     text_escape(r->slow[i].key, shown, sizeof(shown)));
     }
-    text_printf(out, "%-10s %s, of it features %s; at the end %.2f s for structure and disk; memory at most %s\n", "file",
+    text_show(out, "%-10s %s, of it features %s; at the end %.2f s for structure and disk; memory at most %s\n", "file",
                 text_size(r->bytes, bytes, sizeof(bytes)), text_size(r->payload, payload, sizeof(payload)), r->finish_seconds,
                 text_size(r->memory_peak, peak, sizeof(peak)));
-    text_printf(out, "%-10s most of the time went into: %s\n", "verdict", build_stage_names[build_verdict(r)]);
+    text_show(out, "%-10s most of the time went into: %s\n", "verdict", build_stage_names[build_verdict(r)]);
     if (remedy[0])
-        text_printf(out, "%-10s %s (about %.1fx)\n", "remedy", remedy, gain);
+        text_show(out, "%-10s %s (about %.1fx)\n", "remedy", remedy, gain);
 }
 
 void build_report_text(const struct build_result *r, const struct build_request *q, struct text *out)
@@ -227,10 +227,10 @@ void build_report_text(const struct build_result *r, const struct build_request 
     char beside[40] = "";
     if (r->writers)
         snprintf(beside, sizeof(beside), " and %u that write", r->writers);
-    text_printf(out, "%-10s %.2f s on %u threads%s, %.0f files/s, %.0f rows/s\n", "built in", r->seconds, r->threads, beside,
+    text_show(out, "%-10s %.2f s on %u threads%s, %.0f files/s, %.0f rows/s\n", "built in", r->seconds, r->threads, beside,
                 rate(all.files, r->seconds), rate(all.rows, r->seconds));
     if (r->resumed_rows)
-        text_printf(out, "%-10s %llu rows were there from before\n", "resumed", (unsigned long long)r->resumed_rows);
+        text_show(out, "%-10s %llu rows were there from before\n", "resumed", (unsigned long long)r->resumed_rows);
     put_split(out, "all", &all);
     for (int s = 0; s < r->splits; s++)
         put_split(out, build_split_names[s], &r->split[s]);

@@ -268,14 +268,12 @@ static const uint8_t *frames_of(struct build_sound *s, const struct array_layout
 }
 
 /* `frames` of them into one channel of `c->to`, then `after` of silence. */
-static void place(const struct array_conversion *c, const struct array_layout *l, const uint8_t *from, uint64_t frames, uint64_t after,
-                  void *to)
+static int place(const struct array_conversion *c, const struct array_layout *l, const uint8_t *from, uint64_t frames, uint64_t after,
+                 void *to, struct fb_error *e)
 {
     uint32_t channels = channels_of(l);
-    if (channels > 1)
-        clip_mono(c, from, frames, after, channels, to);
-    else
-        clip_planes(c, from, frames, after, 1, to, (size_t)(frames + after));
+    return channels == 1 ? clip_planes(c, from, frames, after, 1, to, (size_t)(frames + after), e)
+                         : clip_mono(c, from, frames, after, channels, to, e);
 }
 
 /* The largest sample that makes a row of numbers: float16 ends at 65504 (what is rounded to it included), and the power of larger ones than
@@ -352,14 +350,12 @@ static int compute(struct build_sound *s, const struct array_layout *l, uint64_t
         return e->code;
     FB_TRY(array_conversion_init(&wide, l->code, l->dtype, FB_FLOAT32, NULL, e));
     FB_TRY(array_conversion_init(&half, ARRAY_PLAIN, FB_FLOAT32, p->dtype, NULL, e));
-    if (is_direct(p, l)) {
-        place(&wide, l, from, used, after, out);
-        return 0;
-    }
+    if (is_direct(p, l))
+        return place(&wide, l, from, used, after, out, e);
     float *signal = scratch_need(&s->signal, (used + after) * sizeof(float) + 64, e);
     if (!signal)
         return FB_E_NOMEM;
-    place(&wide, l, from, used, after, signal);
+    FB_TRY(place(&wide, l, from, used, after, signal, e));
     FB_TRY(check_samples(p, l, signal, used, e));
     for (uint64_t i = 0; i < rows; i++)
         FB_TRY(make_row(s, &half, signal + (skip + i) * p->stride, out + i * p->row_bytes, e));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "jobs/doctor.h"
 
 static const double storage_share = 0.8; /* of the CPU's rate: below it, storage was in the way */
@@ -136,7 +137,7 @@ static void add_cores(struct doctor_result *r, double storage, bool fits)
     struct doctor_row *row =
         doctor_add_row(r, REMEDY_CORES, first, fmin(fits ? INFINITY : storage, doctor_cpu_rate(r, r->known_cpu_s, more)));
     row->ram_bytes = fits ? (double)r->data.bytes : 0;
-    snprintf(row->change, sizeof(row->change), "%.0f worker threads on %.0f cores (now %d)", more, more, r->machine.threads);
+    text_format(row->change, sizeof(row->change), "%.0f worker threads on %.0f cores (now %d)", more, more, r->machine.threads);
 }
 
 /* Every remedy takes work away: one that looks slower than what was measured shows that other programs came and went meanwhile. */

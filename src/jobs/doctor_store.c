@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "jobs/doctor.h"
 
 static const double request_bytes = 8 << 20; /* larger objects come as ranges of this size */
@@ -48,11 +49,11 @@ void doctor_predict_bucket(const struct doctor_request *q, struct doctor_result 
         struct doctor_row *cache = doctor_add_row(r, REMEDY_CACHE, r->cold_rate, later);
         cache->disk_bytes = bytes;
         snprintf(cache->change, sizeof(cache->change), "cached on a local disk");
-        snprintf(cache->command, sizeof(cache->command), "Loader(..., cache_dir=\"/local/disk\", cache_limit=\"%.0fGiB\")",
+        text_format(cache->command, sizeof(cache->command), "Loader(..., cache_dir=\"/local/disk\", cache_limit=\"%.0fGiB\")",
                  ceil(1.05 * bytes / (1 << 30)));
     }
     struct doctor_row *stage = doctor_add_row(r, REMEDY_STAGE, first, later);
     stage->disk_bytes = bytes;
-    snprintf(stage->change, sizeof(stage->change), "staged before (%.1f min of copying)", copy_s / 60);
+    text_format(stage->change, sizeof(stage->change), "staged before (%.1f min of copying)", copy_s / 60);
     snprintf(stage->command, sizeof(stage->command), "fullbore stage %.1000s /local/disk/data", source);
 }

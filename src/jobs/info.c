@@ -27,8 +27,7 @@ void info_count_format(struct info *i, const char *name)
 /* Decoded pictures have no headers: the catalog says how large they are. */
 static bool look_at_decoded(const struct dataset *d, struct info *i)
 {
-    const char *decoded = catalog_note(d->catalog, "decoded");
-    if (!decoded || sscanf(decoded, "%u %u", &i->height_median, &i->width_median) != 2)
+    if (catalog_decoded_size(d->catalog, &i->height_median, &i->width_median, NULL) != 1)
         return false;
     i->height_most = i->height_median;
     i->width_most = i->width_median;

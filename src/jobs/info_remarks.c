@@ -12,7 +12,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct info *i, const char
         return;
     va_list list;
     va_start(list, format);
-    vsnprintf(i->remark[i->remark_count++], INFO_REMARK_BYTES, format, list);
+    text_vwords(i->remark[i->remark_count++], INFO_REMARK_BYTES, format, list);
     va_end(list);
 }
 

@@ -94,7 +94,7 @@ static int start_looking(fb_monitor *m, struct fb_error *e)
         FB_TRY(observer_open(&m->observer, getpid(), false, 0, e));
     m->observer.tell = tell;
     m->observer.ctx = m;
-    int rc = thread_start(&m->thread, "fb-look", look_on, m, e);
+    int rc = thread_start_prompt(&m->thread, "fb-look", look_on, m, e);
     if (rc < 0)
         observer_close(&m->observer);
     return rc;

@@ -70,7 +70,8 @@ static int prepare(struct packing *p, struct fb_error *e)
     const fb_options *o = &p->q->options;
     struct dataset_request r = request_of(o);
     FB_TRY(check_request(p->q, e));
-    FB_TRY(pack_files_open(&p->files, p->q->output, ".tar", p->q->shard_bytes != 0, e));
+    FB_TRY(pack_files_open(&p->files, p->q->output, ".tar", p->q->shard_bytes != 0, p->q->overwrites, e));
+    FB_TRY(pack_files_check(&p->files, o->source, NULL, e));
     FB_TRY(dataset_open(&p->dataset, &r, e));
     FB_TRY(dataset_refuse_files(&p->dataset, "pack", e));
     p->out->fingerprint = catalog_fingerprint(p->dataset.catalog);

@@ -24,6 +24,7 @@ struct pack_request {
     int shorter,
         quality; /* 0: bytes are copied. Else pictures whose shorter side is longer become JPEGs of that size and quality (1-100) */
     bool resumes;            /* go on with what an interrupted run left */
+    bool overwrites;         /* replace what is under the final names, at the end; otherwise it is FB_E_STATE before any work */
     void (*progress)(void *ctx, const struct pack_progress *p); /* on the caller's thread, for every record; may be NULL */
     void *ctx;
 };
@@ -41,8 +42,8 @@ struct pack_result {
     bool is_kept;                /* it failed, and what was written so far can be resumed */
 };
 
-/* FB_E_STATE: a source that changed meanwhile; FB_E_IO: no space, among others. On failure nothing is under the final name that was not
- * there before. `out` must be freed by pack_result_free in any case. */
+/* FB_E_STATE: the output is there, or a source changed meanwhile; FB_E_IO: no space, among others. On failure nothing is under the final
+ * name that was not there before. `out` must be freed by pack_result_free in any case. */
 int pack_run(const struct pack_request *q, struct pack_result *out, struct fb_error *e);
 void pack_result_free(struct pack_result *r);
 

@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/checksum.h"
@@ -85,9 +86,9 @@ static int failed(const struct pack_files *f, const char *what, struct fb_error 
     return rc;
 }
 
-int pack_files_open(struct pack_files *f, const char *path, const char *extension, bool is_sharded, struct fb_error *e)
+int pack_files_open(struct pack_files *f, const char *path, const char *extension, bool is_sharded, bool overwrites, struct fb_error *e)
 {
-    *f = (struct pack_files){.dir_fd = -1, .journal_fd = -1, .extension = extension, .is_sharded = is_sharded};
+    *f = (struct pack_files){.dir_fd = -1, .journal_fd = -1, .extension = extension, .is_sharded = is_sharded, .overwrites = overwrites};
     const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
     size_t n = strlen(last), after = strlen(extension);
     if (n <= after || strcmp(last + n - after, extension) != 0 || n - after > LONGEST_STEM || last[0] == '.') {
@@ -117,6 +118,76 @@ void pack_files_close(struct pack_files *f)
     free(f->path);
     free(f->stem);
     *f = (struct pack_files){.dir_fd = -1, .journal_fd = -1};
+}
+
+/* ---- what is there already ---- */
+
+static int is_there(const struct pack_files *f, const char *name, struct fb_error *e)
+{
+    const char *slash = strrchr(f->path, '/');
+    char path[NAME_BYTES + 4096];
+    snprintf(path, sizeof(path), "%.*s%s", slash ? (int)(slash - f->path) + 1 : 0, f->path, name);
+    error_set(e, FB_E_STATE, "pack", "the output is there already");
+    error_remedy(e, "--force replaces it, at the end");
+    error_at(e, path, -1);
+    return FB_E_STATE;
+}
+
+/* `name` is one that the run will give. */
+static int check_name(const struct pack_files *f, const char *name, const struct stat *source, struct fb_error *e)
+{
+    struct stat st;
+    if (fstatat(f->dir_fd, name, &st, 0) < 0 && fstatat(f->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    if (source && st.st_dev == source->st_dev && st.st_ino == source->st_ino) {
+        error_set(e, FB_E_USAGE, "pack", "a source is never written to");
+        error_remedy(e, "give the output another name");
+        error_at(e, name, -1);
+        return FB_E_USAGE;
+    }
+    return f->overwrites ? 0 : is_there(f, name, e);
+}
+
+/* STEM-NUMBER.EXTENSION, the number having six digits or more. */
+static bool is_shard(const struct pack_files *f, const char *name)
+{
+    size_t n = strlen(f->stem);
+    if (strncmp(name, f->stem, n) != 0 || name[n] != '-')
+        return false;
+    size_t digits = strspn(name + n + 1, "0123456789");
+    return digits >= 6 && strcmp(name + n + 1 + digits, f->extension) == 0;
+}
+
+/* How many shards there will be is not known yet, so none may be there: a wildcard would take in the old ones. */
+static int check_shards(const struct pack_files *f, const struct stat *source, struct fb_error *e)
+{
+    int fd = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d)
+        return failed(f, "read the folder of the pack", e);
+    for (const struct dirent *entry; rc == 0 && (entry = readdir(d));)
+        if (is_shard(f, entry->d_name))
+            rc = check_name(f, entry->d_name, source, e);
+    closedir(d);
+    return rc;
+}
+
+int pack_files_check(const struct pack_files *f, const char *source, const char *const *beside, struct fb_error *e)
+{
+    struct stat st;
+    char name[NAME_BYTES];
+    const struct stat *from = source && stat(source, &st) == 0 && S_ISREG(st.st_mode) ? &st : NULL;
+    if (f->is_sharded)
+        FB_TRY(check_shards(f, from, e));
+    else {
+        final_name(f, 0, name);
+        FB_TRY(check_name(f, name, from, e));
+    }
+    for (; beside && *beside; beside++) {
+        snprintf(name, sizeof(name), "%s%s", f->stem, *beside);
+        FB_TRY(check_name(f, name, from, e));
+    }
+    return 0;
 }
 
 int pack_files_shard(struct pack_files *f, uint32_t shard, struct fb_error *e)
@@ -279,14 +350,28 @@ static void warn_of_more(const struct pack_files *f, uint32_t shards, const stru
         log_line(log, LOG_WARN, "%s is there from an earlier, larger set: a wildcard would take it in", next);
 }
 
+/* One that came meanwhile stays, too. Where a rename cannot be told so (EINVAL), a moment is left between looking and renaming. */
+static int rename_into_place(const struct pack_files *f, const char *from, const char *to, struct fb_error *e)
+{
+    struct stat st;
+    if (!f->overwrites) {
+        if (syscall(SYS_renameat2, f->dir_fd, from, f->dir_fd, to, 1u /* RENAME_NOREPLACE */) == 0)
+            return 0;
+        if (errno != EEXIST && errno != EINVAL && errno != ENOSYS)
+            return failed(f, "rename the pack into its place", e);
+        if (errno == EEXIST || fstatat(f->dir_fd, to, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            return is_there(f, to, e);
+    }
+    return renameat(f->dir_fd, from, f->dir_fd, to) < 0 ? failed(f, "rename the pack into its place", e) : 0;
+}
+
 int pack_files_place(struct pack_files *f, uint32_t shards, struct fb_error *e)
 {
     char from[NAME_BYTES], to[NAME_BYTES];
     for (uint32_t i = shards; i-- > 0;) {
         partial_name(f, i, from);
         final_name(f, i, to);
-        if (renameat(f->dir_fd, from, f->dir_fd, to) < 0)
-            return failed(f, "rename the pack into its place", e);
+        FB_TRY(rename_into_place(f, from, to, e));
     }
     if (fsync(f->dir_fd) < 0 && errno != EINVAL && errno != ENOTSUP)
         return failed(f, "sync the folder of the pack", e);

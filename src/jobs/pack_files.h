@@ -22,6 +22,7 @@ struct pack_files {
     const char *extension; /* ".tar", ".npy", ".h5" */
     char *stem;       /* its last part without that */
     bool is_sharded;
+    bool overwrites;  /* what is under the final names may be replaced */
     int dir_fd;
     char run[8];
     int journal_fd;   /* -1: none yet */
@@ -46,8 +47,12 @@ struct pack_entry {
 };
 
 /* FB_E_USAGE: not a name for a pack. FB_E_NOT_FOUND: no such folder. */
-int pack_files_open(struct pack_files *f, const char *path, const char *extension, bool is_sharded, struct fb_error *e);
+int pack_files_open(struct pack_files *f, const char *path, const char *extension, bool is_sharded, bool overwrites, struct fb_error *e);
 void pack_files_close(struct pack_files *f);
+/* Before any work: FB_E_STATE if something is under a final name that may not be replaced: the pack, any shard of a set of that name, or
+ * `beside`, files of other endings (".csv") that are made with it, NULL at the end, or NULL. FB_E_USAGE: one of them is the source
+ * itself. */
+int pack_files_check(const struct pack_files *f, const char *source, const char *const *beside, struct fb_error *e);
 
 /* Starts a run of its own. */
 int pack_files_start(struct pack_files *f, const struct pack_question *q, struct fb_error *e);
@@ -60,7 +65,8 @@ int pack_files_note(struct pack_files *f, struct pack_entry *entry, struct fb_er
 
 /* Opens a shard under its temporary name, made if it is not there. Returns a descriptor. */
 int pack_files_shard(struct pack_files *f, uint32_t shard, struct fb_error *e);
-/* All shards are written and synced: renames them and syncs the folder. */
+/* All shards are written and synced: renames them and syncs the folder. FB_E_STATE: one of them is there by now, and may not be
+ * replaced. */
 int pack_files_place(struct pack_files *f, uint32_t shards, struct fb_error *e);
 /* Nothing is left to do: removes the journal and what dead runs of the same pack left. */
 void pack_files_clean(struct pack_files *f, uint32_t shards, const struct log *log);

@@ -11,6 +11,7 @@ struct rechunk_request {
     uint64_t rows;       /* of a chunk; more where rows are tiny */
     enum hdf5_rechunk_filters filters;
     bool allows_external;
+    bool overwrites;     /* replace an output that is there, at the end */
     void (*progress)(void *ctx, const struct pack_progress *p); /* samples are bytes; may be NULL */
     void *ctx;
 };
@@ -21,8 +22,8 @@ struct rechunk_result {
     double seconds;
 };
 
-/* FB_E_UNSUPPORTED: something in it cannot be kept, and is named. FB_E_STATE: the source changed meanwhile. On failure nothing is under the
- * final name that was not there before, and nothing beside it. */
+/* FB_E_UNSUPPORTED: something in it cannot be kept, and is named. FB_E_STATE: the output is there, or the source changed meanwhile. On
+ * failure nothing is under the final name that was not there before, and nothing beside it. */
 int pack_rechunk_run(const struct rechunk_request *q, struct rechunk_result *out, struct fb_error *e);
 
 #endif

@@ -38,7 +38,7 @@ int probe_start(struct probe **out, struct fb_error *e)
     struct probe *p = calloc(1, sizeof(*p));
     if (!p)
         return error_set(e, FB_E_NOMEM, "bench", "no memory for the probe");
-    int rc = thread_start(&p->thread, "fb-probe", probe_main, p, e);
+    int rc = thread_start_prompt(&p->thread, "fb-probe", probe_main, p, e);
     if (rc < 0) {
         free(p);
         return rc;

@@ -47,7 +47,7 @@ static int write_page(const char *path, const struct text *t, struct fb_error *e
 /* A number, or a blank instead of one that nobody knows. */
 static void print_value(struct text *out, double x, int digits)
 {
-    if (isnan(x))
+    if (!isfinite(x))
         text_printf(out, " %12s", "n/a");
     else
         text_printf(out, " %12.*f", digits, x);
@@ -68,10 +68,14 @@ static void print_comparison(const struct report_side *s, struct text *out)
 
 static void print_loop(const struct report_side *s, struct text *out)
 {
-    if (s->has_loop)
-        text_printf(out, "  %llu batches in %d epochs; step p50 %.1f, p99 %.1f ms, variation %.0f %%\n",
-                    (unsigned long long)s->loop.batches, s->loop.epochs, 1e3 * s->loop.step_p50_s, 1e3 * s->loop.step_p99_s,
-                    100 * s->loop.step_variation);
+    const struct loop_summary *l = &s->loop;
+    if (!s->has_loop)
+        return;
+    text_printf(out, "  %llu batches in %d epochs", (unsigned long long)l->batches, l->epochs);
+    if (isfinite(l->step_p50_s) && isfinite(l->step_p99_s) && isfinite(l->step_variation)) /* two batches have one step between them */
+        text_printf(out, "; step p50 %.1f, p99 %.1f ms, variation %.0f %%", 1e3 * l->step_p50_s, 1e3 * l->step_p99_s,
+                    100 * l->step_variation);
+    text_printf(out, "\n");
 }
 
 static void print_text(const struct report_side *s, int count, bool json, struct text *out)

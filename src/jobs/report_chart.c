@@ -132,7 +132,7 @@ static void put_values(struct text *t, const struct chart *c, const struct plot 
         text_printf(t, "%s[", k ? "," : "");
         for (int i = 0; i < p->n; i++) {
             double x = value_of(c, k, &p->row[i]);
-            text_printf(t, isnan(x) ? "%snull" : "%s%.3g", i ? "," : "", x);
+            text_printf(t, !isfinite(x) ? "%snull" : "%s%.3g", i ? "," : "", x);
         }
         text_printf(t, "]");
     }

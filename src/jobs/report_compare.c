@@ -98,7 +98,7 @@ int compare_rows(const struct report_side *a, const struct report_side *b, struc
 
 static void put_value(struct text *t, double x, int digits, const char *unit)
 {
-    if (isnan(x))
+    if (!isfinite(x))
         text_printf(t, "<td class=\"n\">n/a</td>");
     else
         text_printf(t, "<td class=\"n\">%.*f %s</td>", digits, x, unit);
@@ -108,7 +108,7 @@ static void put_value(struct text *t, double x, int digits, const char *unit)
 static void put_change(struct text *t, const struct comparison_row *r)
 {
     double step = pow(10, -r->digits), change = r->a != 0 ? r->b / r->a - 1 : NAN;
-    if (isnan(change) || fabs(r->b - r->a) < step || fabs(change) < 0.05) {
+    if (!isfinite(change) || fabs(r->b - r->a) < step || fabs(change) < 0.05) {
         text_printf(t, "<td class=\"n hide\"></td>");
         return;
     }
@@ -120,11 +120,14 @@ static void put_steps(struct text *t, const struct loop_summary *l)
 {
     text_printf(t, "<h2>Steps, as the program told them</h2><section class=\"card\"><table><tbody>");
     text_printf(t, "<tr><td>batches</td><td class=\"n\">%llu in %d epochs</td></tr>", (unsigned long long)l->batches, l->epochs);
-    text_printf(t, "<tr><td>step time, p50 and p99</td><td class=\"n\">%.1f and %.1f ms</td></tr>", 1e3 * l->step_p50_s,
-                1e3 * l->step_p99_s);
-    text_printf(t, "<tr><td>step time, variation</td><td class=\"n\">%.0f %%</td></tr>", 100 * l->step_variation);
-    text_printf(t, "<tr><td>inside next()</td><td class=\"n\">%.1f %%</td></tr>", 100 * l->wait_ratio);
-    if (!isnan(l->gap_most_s))
+    if (isfinite(l->step_p50_s) && isfinite(l->step_p99_s)) /* two batches have one step between them */
+        text_printf(t, "<tr><td>step time, p50 and p99</td><td class=\"n\">%.1f and %.1f ms</td></tr>", 1e3 * l->step_p50_s,
+                    1e3 * l->step_p99_s);
+    if (isfinite(l->step_variation))
+        text_printf(t, "<tr><td>step time, variation</td><td class=\"n\">%.0f %%</td></tr>", 100 * l->step_variation);
+    if (isfinite(l->wait_ratio))
+        text_printf(t, "<tr><td>inside next()</td><td class=\"n\">%.1f %%</td></tr>", 100 * l->wait_ratio);
+    if (isfinite(l->gap_most_s))
         text_printf(t, "<tr><td>between epochs, mean and most</td><td class=\"n\">%.3f and %.3f s</td></tr>", l->gap_mean_s, l->gap_most_s);
     text_printf(t, "</tbody></table></section>\n");
 }
@@ -136,11 +139,11 @@ void page_loop(struct text *t, const struct report_side *s)
         return;
     double most = 0;
     for (int i = 0; i < l->epochs && i < LOOP_EPOCHS; i++)
-        most = fmax(most, l->rate[i]);
+        most = isfinite(l->rate[i]) ? fmax(most, l->rate[i]) : most;
     text_printf(t, "<div class=\"pair\"><div>");
     put_steps(t, l);
     text_printf(t, "</div><div><h2>Epochs</h2><section class=\"card\"><table><tbody>");
-    for (int i = 0; i < l->epochs && i < LOOP_EPOCHS; i++)
+    for (int i = 0; i < l->epochs && i < LOOP_EPOCHS && isfinite(l->rate[i]); i++)
         text_printf(t, "<tr><td class=\"n\">%d</td><td style=\"width:60%%\"><span class=\"bar\" style=\"width:%.0f%%\"></span></td>"
                        "<td class=\"n\">%.2f it/s</td></tr>", i + 1, most > 0 ? 100 * l->rate[i] / most : 0, l->rate[i]);
     text_printf(t, "</tbody></table></section></div></div>\n");

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
+
 /* Markup, control characters and what is not UTF-8 come out harmless. */
 void page_escape(struct text *t, const char *s)
 {
@@ -53,16 +55,16 @@ void page_verdict(struct text *t, const struct report_side *s, const char *name)
     text_printf(t, "<div class=\"what\">%s</div>", verdict_name(v->kind));
     page_sentence(t, v);
     text_printf(t, "<div class=\"figures\">");
-    snprintf(value, sizeof(value), isnan(v->starved_ratio) ? "n/a" : "%.0f %%", 100 * v->starved_ratio);
+    text_format(value, sizeof(value), isnan(v->starved_ratio) ? "n/a" : "%.0f %%", 100 * v->starved_ratio);
     put_figure(t, value, "of the time waiting for data");
-    snprintf(value, sizeof(value), isnan(v->gain_bound) ? "n/a" : v->lost_ratio < 0.05 ? "nothing" : "%.2f&times;", v->gain_bound);
+    text_format(value, sizeof(value), isnan(v->gain_bound) ? "n/a" : v->lost_ratio < 0.05 ? "nothing" : "%.2f&times;", v->gain_bound);
     put_figure(t, value, v->lost_ratio < 0.05 ? "to gain by feeding it faster" : "as fast at best");
-    snprintf(value, sizeof(value), isnan(v->gpu_p50) ? "n/a" : "%.0f %%", 100 * v->gpu_p50);
+    text_format(value, sizeof(value), isnan(v->gpu_p50) ? "n/a" : "%.0f %%", 100 * v->gpu_p50);
     put_figure(t, value,
                isnan(v->gpu_p50) ? "accelerator: no figure"
                : v->has_swings   ? "accelerator busy (p50); it swings"
                                  : "accelerator busy (p50)");
-    snprintf(value, sizeof(value), "%.0f s", v->run_s);
+    text_format(value, sizeof(value), "%.0f s", v->run_s);
     put_figure(t, value, "watched");
     text_printf(t, "</div>");
     page_shares(t, s);

@@ -165,6 +165,8 @@ static int stage_all(struct stage_job *j, struct fb_error *e)
     if (q->is_dry)
         return 0;
     j->started_ns = clock_now_ns();
+    j->log.must_sync = !out->is_memory;
+    j->log.written_ns = j->started_ns;
     int rc = stage_copy(j, e);
     if (rc == 0 && out->copied && !out->is_memory && syncfs(j->target_fd) < 0)
         rc = error_set_errno(e, "stage", errno, "write everything to the disk");

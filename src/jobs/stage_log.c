@@ -2,7 +2,9 @@
  *
  *     "FBSTAGE1", checksum of the source's name | one record per file: checksum of its name, its size, its time, checksum of its bytes
  *
- * Records are appended after their files have their names, a few at once, so files without a record are copied again. The later of two
+ * Records are appended after their files have their names, a few at once, so files without a record are copied again. On a disk, everything is
+ * brought to it before each such group (syncfs): after a power cut, a record must not speak of a file whose bytes never arrived, because only size
+ * and time are looked at. One sync for some seconds of files costs next to nothing; one for each file would halve the rate. The later of two
  * records counts. Where a source changed its size or time, the record does not fit any more and the file is copied again.
  */
 #include <dirent.h>
@@ -23,6 +25,8 @@
 static const char log_name[] = STAGE_LOG_NAME;
 enum { TOGETHER = 64 }; /* records that are written at once; a run that is killed copies those files again */
 static const uint64_t written_every_ns = 100000000;
+enum { TOGETHER_SYNCED = 1 << 14 };
+static const uint64_t synced_every_ns = 2000000000;
 
 struct log_head {
     char magic[8];
@@ -179,17 +183,36 @@ bool stage_log_find(const struct stage_log *l, const char *name, uint64_t size, 
     return true;
 }
 
-/* Under the lock. */
-static int flush(struct stage_log *l, struct fb_error *e)
+static int append(struct stage_log *l, const struct text *records, struct fb_error *e)
 {
-    if (!l->waiting.length)
-        return 0;
+    if (l->must_sync && syncfs(l->fd) < 0)
+        return failed(e, "write everything to the disk");
     off_t end = lseek(l->fd, 0, SEEK_END);
     uint64_t torn = end < 0 ? 0 : ((uint64_t)end - sizeof(struct log_head)) % sizeof(struct log_record);
-    int rc = end < 0 ? failed(e, "write into the target")
-                     : write_all_at(l->fd, l->waiting.data, l->waiting.length, (uint64_t)end - torn, e);
-    l->waiting.length = 0;
+    return end < 0 ? failed(e, "write into the target") : write_all_at(l->fd, records->data, records->length, (uint64_t)end - torn, e);
+}
+
+/* Under the lock, which is given up meanwhile: a sync takes its time, and the others go on. */
+static int flush(struct stage_log *l, struct fb_error *e)
+{
+    if (!l->waiting.length || l->is_writing)
+        return 0;
+    struct text records = l->waiting;
+    l->waiting = (struct text){0};
+    l->is_writing = true;
+    pthread_mutex_unlock(&l->lock);
+    int rc = append(l, &records, e);
+    text_free(&records);
+    pthread_mutex_lock(&l->lock);
+    l->is_writing = false;
+    l->written_ns = clock_now_ns();
     return rc;
+}
+
+static bool is_due(const struct stage_log *l)
+{
+    uint64_t together = l->must_sync ? TOGETHER_SYNCED : TOGETHER, every = l->must_sync ? synced_every_ns : written_every_ns;
+    return l->waiting.length >= together * sizeof(struct log_record) || clock_now_ns() - l->written_ns > every;
 }
 
 int stage_log_add(struct stage_log *l, const char *name, uint64_t size, int64_t mtime_ns, uint64_t checksum, struct fb_error *e)
@@ -197,13 +220,9 @@ int stage_log_add(struct stage_log *l, const char *name, uint64_t size, int64_t 
     struct log_record r = {key_of(name), size, mtime_ns, checksum, 0};
     r.seal = seal_of(&r);
     pthread_mutex_lock(&l->lock);
-    l->waiting.limit = 1 << 20;
+    l->waiting.limit = SIZE_MAX / 2;
     text_append(&l->waiting, (const char *)&r, sizeof(r));
-    uint64_t now = clock_now_ns();
-    bool is_due = l->waiting.length >= TOGETHER * sizeof(r) || now - l->written_ns > written_every_ns;
-    int rc = l->waiting.failed ? error_set(e, FB_E_NOMEM, "stage", "no memory") : is_due ? flush(l, e) : 0;
-    if (is_due)
-        l->written_ns = now;
+    int rc = l->waiting.failed ? error_set(e, FB_E_NOMEM, "stage", "no memory") : is_due(l) ? flush(l, e) : 0;
     pthread_mutex_unlock(&l->lock);
     return rc;
 }

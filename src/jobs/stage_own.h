@@ -1,5 +1,6 @@
-/* What the files of the stage job share. stage.c leads; stage_list.c, stage_keys.c and stage_walk.c say what there is; stage_fit.c whether it fits;
- * stage_log.c what is done already; stage_copy.c moves bytes; stage_write.c puts them in place; stage_verify.c reads them again. */
+/* What the files of the stage job share. stage.c leads; stage_list.c, stage_keys.c and stage_walk.c say what there is; stage_fit.c
+ * whether it fits; stage_log.c what is done already; stage_copy.c moves bytes; stage_write.c puts them in place; stage_verify.c reads
+ * them again. */
 #ifndef FB_JOBS_STAGE_OWN_H
 #define FB_JOBS_STAGE_OWN_H
 
@@ -11,7 +12,7 @@
 #include "model/io_ops.h"
 
 #define STAGE_LOG_NAME ".fullbore-stage"
-enum { STAGE_PIECE = 8 << 20, STAGE_NAMED = 1000 };
+enum { STAGE_PIECE = 8 << 20, STAGE_NAMED = 1000, STAGE_MARKS_TOGETHER = 8 };
 
 /* A file to make. */
 struct stage_item {
@@ -78,8 +79,10 @@ struct stage_log {
     int fd;                  /* appended to */
     struct text records;     /* those found at open, sorted by key */
     uint64_t count;
+    bool must_sync;          /* files are brought to the disk before their records say that they are there */
     pthread_mutex_t lock;
     struct text waiting;     /* under lock: records that are not written yet */
+    bool is_writing;         /* under lock: somebody is at it */
     uint64_t written_ns;
 };
 /* Opens or makes the target's log. FB_E_USAGE: the target is not empty and not of this source, or it is and q->resumes is not set. */
@@ -115,6 +118,10 @@ struct stage_large {
     uint64_t pieces, left;
     uint8_t *is_done;
     bool has_failed;
+    pthread_mutex_t lock;
+    uint64_t written[STAGE_MARKS_TOGETHER]; /* under lock: pieces that are written, not marked yet */
+    uint32_t writtens;
+    uint64_t marked_ns;
 };
 int stage_large_open(struct stage_large *g, int target_fd, const char *name, uint64_t size, int64_t mtime_ns, bool resumes,
                      struct fb_error *e);

@@ -2,7 +2,9 @@
  * there is an older copy (the log says that the folder is ours) and is replaced. Names become paths only through base/beneath.
  *
  * A large file is written piece by piece into NAME.fullbore-part; which pieces are there is in NAME.fullbore-marks, a byte each after the
- * size and time they belong to, so that a second run reads only the rest.
+ * size and time they belong to, so that a second run reads only the rest. Marks are made for a few pieces at once, after those are on the
+ * disk, and the file is on the disk before it gets its name. Small files are brought there together, before the log speaks of them
+ * (stage_log.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +17,11 @@
 
 #include "base/beneath.h"
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "jobs/stage_own.h"
 #include "jobs/write_all.h"
+
+static const uint64_t mark_every_ns = 250000000;
 
 static struct timespec time_of(int64_t ns)
 {
@@ -152,6 +157,8 @@ int stage_large_open(struct stage_large *g, int target_fd, const char *name, uin
     const char *last;
     struct marks_head h = {size, mtime_ns};
     *g = (struct stage_large){.fd = -1, .marks_fd = -1, .parent_fd = -1, .pieces = (size + STAGE_PIECE - 1) / STAGE_PIECE};
+    pthread_mutex_init(&g->lock, NULL);
+    g->marked_ns = clock_now_ns();
     g->is_done = calloc(g->pieces + 1, 1);
     if (!g->is_done)
         return error_set(e, FB_E_NOMEM, "stage", "no memory");
@@ -166,11 +173,38 @@ int stage_large_open(struct stage_large *g, int target_fd, const char *name, uin
     return 0;
 }
 
+static int sync_part(const struct stage_large *g, struct fb_error *e)
+{
+    if (fdatasync(g->fd) == 0 || errno == EINVAL || errno == ENOTSUP) /* FUSE and others have none */
+        return 0;
+    return error_set_errno(e, "stage", errno, "write a file to the disk");
+}
+
+/* Under no lock. The pieces are written by whoever is here now or was before, so one sync is for all of them. */
+static int mark(const struct stage_large *g, const uint64_t *piece, uint32_t count, struct fb_error *e)
+{
+    const uint8_t one = 1;
+    FB_TRY(sync_part(g, e));
+    for (uint32_t i = 0; i < count; i++)
+        FB_TRY(write_all_at(g->marks_fd, &one, 1, sizeof(struct marks_head) + piece[i], e));
+    return 0;
+}
+
 int stage_large_write(struct stage_large *g, uint64_t piece, const void *bytes, uint64_t n, struct fb_error *e)
 {
-    uint8_t one = 1;
+    uint64_t ready[STAGE_MARKS_TOGETHER];
+    uint32_t count = 0;
     FB_TRY(write_all_at(g->fd, bytes, n, piece * STAGE_PIECE, e));
-    return write_all_at(g->marks_fd, &one, 1, sizeof(struct marks_head) + piece, e);
+    pthread_mutex_lock(&g->lock);
+    g->written[g->writtens++] = piece;
+    if (g->writtens == STAGE_MARKS_TOGETHER || clock_now_ns() - g->marked_ns > mark_every_ns) {
+        memcpy(ready, g->written, sizeof(ready));
+        count = g->writtens;
+        g->writtens = 0;
+        g->marked_ns = clock_now_ns();
+    }
+    pthread_mutex_unlock(&g->lock);
+    return count ? mark(g, ready, count, e) : 0;
 }
 
 static int checksum_whole(int fd, uint64_t size, uint64_t *sum, struct fb_error *e)
@@ -197,6 +231,7 @@ int stage_large_finish(struct stage_large *g, uint64_t size, int64_t mtime_ns, u
     char part[300], marks[300];
     FB_TRY(checksum_whole(g->fd, size, checksum, e));
     FB_TRY(set_time(g->fd, mtime_ns, e));
+    FB_TRY(sync_part(g, e));
     FB_TRY(put_in_place(g->parent_fd, with_ending(g, "part", part), g->last, e));
     unlinkat(g->parent_fd, with_ending(g, "marks", marks), 0);
     return 0;
@@ -208,6 +243,7 @@ void stage_large_close(struct stage_large *g)
     for (int i = 0; i < 3; i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    pthread_mutex_destroy(&g->lock);
     free(g->is_done);
     g->is_done = NULL;
 }

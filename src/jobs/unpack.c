@@ -242,6 +242,8 @@ int unpack_run(const struct unpack_request *q, struct unpack_result *out, struct
     struct unpacking u = {.q = q, .out = out, .place = {-1, -1, {0}}, .piece = malloc(PIECE), .list = {.limit = 4 << 20}};
     int rc = u.piece ? unpack_all(&u, e) : error_set(e, FB_E_NOMEM, "unpack", "no memory");
     unpack_place_close(&u.place);
+    if (rc == 0 && u.place.root_fd >= 0 && syncfs(u.place.root_fd) < 0) /* once for all files */
+        rc = error_set_errno(e, "unpack", errno, "write everything to the disk");
     if (u.place.root_fd >= 0)
         close(u.place.root_fd);
     free(u.piece);

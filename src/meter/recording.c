@@ -90,38 +90,54 @@ static int read_head(FILE *f, const char *path, struct fb_error *e)
 {
     struct file_head h;
     if (fread(&h, sizeof(h), 1, f) != 1 || memcmp(h.magic, magic, sizeof(magic)) != 0) {
-        error_at(e, path, -1);
         error_set(e, FB_E_DATA, "recording", "this is no recording of fullbore watch");
+        error_at(e, path, -1);
         error_remedy(e, "make one with 'fullbore watch -o run.fbr -- COMMAND'");
         return FB_E_DATA;
     }
     if (h.version > SNAPSHOT_VERSION) {
-        error_at(e, path, -1);
         error_set(e, FB_E_UNSUPPORTED, "recording", "the recording has version %u and this fullbore reads up to %d", h.version,
                   SNAPSHOT_VERSION);
+        error_at(e, path, -1);
         error_remedy(e, "use the fullbore that made it, or a newer one");
         return FB_E_UNSUPPORTED;
     }
     return 0;
 }
 
-static void end_texts(struct run_facts *f)
+/* The last byte of a text may be anything, and a machine has cores. */
+static void make_sound(struct run_facts *f)
 {
     char *const texts[] = {f->program, f->script, f->gpu_name, f->gpu_reason, f->data_mount, f->data_device, f->lost};
     const size_t sizes[] = {sizeof(f->program),    sizeof(f->script),      sizeof(f->gpu_name), sizeof(f->gpu_reason),
                             sizeof(f->data_mount), sizeof(f->data_device), sizeof(f->lost)};
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         texts[i][sizes[i] - 1] = 0;
+    f->machine_cores = f->machine_cores >= 1 && f->machine_cores < 1e6 ? f->machine_cores : 1;
 }
 
-/* What an older version did not have is not known. */
-static void take_row(const void *payload, size_t bytes, struct snapshot *s)
+/* Every figure is a count, a size, a time or a share. What is none of these is not known; what nothing could be divided by is nothing. */
+static double sound_or_unknown(double x)
 {
+    return !(x >= 0 && x < 1e18) ? NAN : x < 1e-9 ? 0 : x;
+}
+
+/* What an older version did not have is not known. False: the row makes no sense; what threads did is always known. */
+static bool take_row(const void *payload, size_t bytes, struct snapshot *s)
+{
+    double *x = (double *)s;
     for (size_t i = 0; i < sizeof(*s) / sizeof(double); i++)
-        ((double *)s)[i] = NAN;
+        x[i] = NAN;
     memcpy(s, payload, bytes);
-    if (!(s->file_kind >= 0 && s->file_kind < FILE_KINDS))
+    for (size_t i = 0; i < sizeof(*s) / sizeof(double); i++)
+        x[i] = sound_or_unknown(x[i]);
+    if (!(s->file_kind < FILE_KINDS))
         s->file_kind = FILE_NONE; /* the one number that becomes an index */
+    const double *role = (const double *)s->role;
+    for (size_t i = 0; i < sizeof(s->role) / (sizeof(double)); i++)
+        if (isnan(role[i]))
+            return false;
+    return s->wall_s > 0 && s->wall_s < 1e9 && s->at_s < 1e12;
 }
 
 static int take_marks(struct recording *r, const void *payload, size_t bytes)
@@ -146,15 +162,12 @@ static int take_block(struct recording *r, const struct block_head *h, const voi
 {
     if (h->kind == BLOCK_FACTS && h->bytes <= sizeof(r->facts)) {
         memcpy(&r->facts, payload, h->bytes);
-        end_texts(&r->facts);
+        make_sound(&r->facts);
     } else if (h->kind == BLOCK_MARKS) {
         return take_marks(r, payload, h->bytes);
     } else if (h->kind == BLOCK_SNAPSHOT && (h->bytes == sizeof(struct snapshot) || h->bytes == SNAPSHOT_BYTES_V1)) {
         struct snapshot s;
-        take_row(payload, h->bytes, &s);
-        if (!(s.wall_s > 0 && s.wall_s < 1e9 && s.at_s >= 0 && s.at_s < 1e12))
-            return 0;
-        return series_add(&r->series, &s);
+        return take_row(payload, h->bytes, &s) ? series_add(&r->series, &s) : 0;
     }
     return 0;
 }
@@ -200,8 +213,8 @@ int recording_read(struct recording *r, const char *path, struct fb_error *e)
         rc = read_blocks(r, f, (uint64_t)s.st_size, e);
     fclose(f);
     if (rc == 0 && r->series.count == 0) {
-        error_at(e, path, -1);
         rc = error_set(e, FB_E_DATA, "recording", "the recording holds no snapshot");
+        error_at(e, path, -1);
     }
     if (rc < 0)
         recording_free(r);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 enum { TRACE_THREADS = 256, RING_EVENTS = 1 << 16 };
 
@@ -146,6 +148,17 @@ bool trace_is_over(const void *owner)
 
 /* ---- the file ---- */
 
+/* The trace is JSON in any locale. */
+__attribute__((format(printf, 2, 3))) static void put(FILE *f, const char *format, ...)
+{
+    char event[512];
+    va_list ap;
+    va_start(ap, format);
+    text_vformat(event, sizeof(event), format, ap);
+    va_end(ap);
+    fputs(event, f);
+}
+
 /* Reads that a back-end brings are under way many at once on one thread: those become asynchronous events, with a number each. */
 static void print_event(FILE *f, const struct trace *t, const struct ring *r, const struct event *e, uint64_t *asyncs)
 {
@@ -154,14 +167,14 @@ static void print_event(FILE *f, const struct trace *t, const struct ring *r, co
     int pid = (int)getpid();
     bool is_async = strcmp(e->name, "read") == 0 && strncmp(r->thread, "fb-w", 4) != 0;
     if (!is_async) {
-        fprintf(f, ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"bytes\":%llu}}", e->name,
+        put(f, ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"bytes\":%llu}}", e->name,
                 start, end - start, pid, r->tid, (unsigned long long)e->bytes);
         return;
     }
     unsigned long long id = ++*asyncs;
-    fprintf(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"b\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d", id, start, pid, r->tid);
+    put(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"b\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d", id, start, pid, r->tid);
     fprintf(f, ",\"args\":{\"bytes\":%llu}}", (unsigned long long)e->bytes);
-    fprintf(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"e\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d}", id, end, pid, r->tid);
+    put(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"e\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d}", id, end, pid, r->tid);
 }
 
 /* Thread names may be anything the program chose. */

@@ -15,7 +15,8 @@
 
 #include "base/error.h"
 
-enum { ARRAY_MAX_FILTERS = 8, ARRAY_MAX_IN_FILE = 256, ARRAY_NAME_BYTES = 256, ARRAY_FILL_BYTES = 16 };
+enum { ARRAY_MAX_DIMS = FB_MAX_DIMS - 1, /* the batch is one more */
+       ARRAY_MAX_FILTERS = 8, ARRAY_MAX_IN_FILE = 256, ARRAY_NAME_BYTES = 256, ARRAY_FILL_BYTES = 16 };
 
 /* How one number is stored. Everything but PLAIN and SWAPPED is sound and gives float32 (or int16, where that loses nothing). */
 enum array_code {

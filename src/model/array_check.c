@@ -46,13 +46,17 @@ static bool is_number_right(const struct array_layout *a)
     return a->stored_bytes == sounds[a->code].bytes && (a->dtype == FB_FLOAT32 || (a->dtype == FB_INT16 && sounds[a->code].fits_int16));
 }
 
+/* A number of one byte may become one of eight: what is counted in bytes must not overflow then either. Arrays that were never written can
+ * claim any size. */
+#define MOST_ARRAY_BYTES (INT64_MAX / 16)
+
 /* The bytes of a block of that shape; an empty dimension counts as one, so that rows of an empty array have a size too. False: more than
  * any file can have. */
 static bool bytes_of(const uint64_t *shape, int ndim, uint64_t number, uint64_t *bytes)
 {
     *bytes = number;
     for (int d = 0; d < ndim; d++)
-        if (__builtin_mul_overflow(*bytes, shape[d] ? shape[d] : 1, bytes) || *bytes > INT64_MAX)
+        if (__builtin_mul_overflow(*bytes, shape[d] ? shape[d] : 1, bytes) || *bytes > MOST_ARRAY_BYTES)
             return false;
     return true;
 }
@@ -197,7 +201,7 @@ int array_check(const struct array_layout *a, uint64_t object_size, struct fb_er
         return error_set(e, FB_E_DATA, "decode", "an array has a name without an end");
     if (!is_number_right(a))
         return refuse(e, a, "has numbers of a type that does not exist");
-    if (a->ndim < 0 || a->ndim > FB_MAX_DIMS)
+    if (a->ndim < 0 || a->ndim > ARRAY_MAX_DIMS)
         return refuse(e, a, "has more dimensions than 8");
     if (!bytes_of(a->shape, a->ndim, a->storage == ARRAY_OPAQUE ? fb_dtype_size(a->dtype) : a->stored_bytes, &bytes))
         return refuse(e, a, "has an impossible size");

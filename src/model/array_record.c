@@ -8,14 +8,14 @@
  * EVEN and SINGLE start with the filters skipped, the same for the whole run.
  *
  * Reading goes over the bytes twice with the same code: first without memory, to learn how much there will be, then to fill it. So a record
- * gets memory only for a table that it describes to the end.
+ * gets memory only for a table that it describes to the end. Version 1 did not know second paths to an array: such records are made anew.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/array.h"
 
-enum { VERSION = 1, MAX_INLINE = 1 << 24, MIN_EVEN = 4 };
+enum { VERSION = 2, MAX_INLINE = 1 << 24, MIN_EVEN = 4 };
 enum run_kind { RUN_MISSING, RUN_EVEN, RUN_SINGLE };
 
 static const char *const formats[] = {"npy", "npz", "safetensors", "hdf5", "wav", "sound"};
@@ -361,7 +361,7 @@ static void take_array(struct source *s, struct array_layout *a)
     uint64_t storage = take_below(s, (ARRAY_OPAQUE + 1) << 1);
     a->storage = (enum array_storage)(storage >> 1);
     a->is_fortran = storage & 1;
-    a->ndim = (int)take_below(s, FB_MAX_DIMS + 1);
+    a->ndim = (int)take_below(s, ARRAY_MAX_DIMS + 1);
     for (int d = 0; d < a->ndim; d++)
         a->shape[d] = take(s);
     if (a->storage == ARRAY_CONTIGUOUS)

@@ -63,8 +63,9 @@ const char *catalog_file_name(const struct catalog *c, int file);
 /* Where file `file` of sample i is, key and object both being its path. One that was missing when the catalog was made is 0 bytes long. */
 int catalog_file(const struct catalog *c, uint64_t i, int file, struct catalog_sample *out, struct fb_error *e);
 
-/* Samples that are several files each, the slides of a patient: their parts, in the order in which they were added. The key is then a name and
- * no path. Without such samples, every one has one part, which is itself. A part's key is its path; paths count in the fingerprint. */
+/* Samples that are several files each, the slides of a patient: their parts, in the order in which they were added. The key is then a
+ * name and no path. Without such samples, every one has one part, which is itself. A part's key is its path; paths count in the
+ * fingerprint. */
 bool catalog_has_parts(const struct catalog *c);
 int catalog_part_count(const struct catalog *c, uint64_t i, uint64_t *out, struct fb_error *e);
 int catalog_part(const struct catalog *c, uint64_t i, uint64_t part, struct catalog_sample *out, struct fb_error *e);
@@ -78,6 +79,9 @@ int catalog_dir(const struct catalog *c, int i, const char **path, int64_t *mtim
 int64_t catalog_made_ns(const struct catalog *c); /* wall clock at the start of the scan */
 /* Free text kept with the catalog: the source's canonical name and what was left out ("104052 .mat"). */
 const char *catalog_note(const struct catalog *c, const char *name);
+/* 1: its samples are bare RGB pixels of this size, which is within the limits of model/image.h, so that 3 x height x width cannot overflow.
+ * 0: they are files of a format. FB_E_DATA: it claims a size that no picture has. A sample's length must still be compared with it. */
+int catalog_decoded_size(const struct catalog *c, uint32_t *height, uint32_t *width, struct fb_error *e);
 
 /* ---- writing ---- */
 /* Collects samples in any order; finish sorts by key. All of it is in memory until finish writes, fsyncs and renames. */
@@ -89,8 +93,8 @@ int catalog_add_class(struct catalog_writer *w, const char *name, struct fb_erro
 /* After the label fields: a further file of every sample. Its value in catalog_add_sample is an int64_t, the number of such a file. */
 int catalog_add_file_field(struct catalog_writer *w, const char *name, struct fb_error *e);
 int64_t catalog_add_file(struct catalog_writer *w, const char *path, uint64_t size, int64_t mtime_ns, struct fb_error *e);
-/* Instead of that: samples have parts. Those of a sample are added as files one right after the other, then the sample, whose object is its first
- * part and whose last value is an int64_t, the number of its parts. */
+/* Instead of that: samples have parts. Those of a sample are added as files one right after the other, then the sample, whose object is
+ * its first part and whose last value is an int64_t, the number of its parts. */
 int catalog_add_parts_field(struct catalog_writer *w, struct fb_error *e);
 /* values: one pointer per field, those of files last, each catalog_field_bytes long. Class labels may be final only at catalog_finish. */
 int catalog_add_sample(struct catalog_writer *w, const struct catalog_sample *s, const void *const *values, struct fb_error *e);

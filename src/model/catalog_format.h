@@ -61,7 +61,8 @@ struct field_record {
     uint64_t column; /* where it starts in VALUES */
 };
 
-/* Files: int64 numbers of objects. Parts: how many objects, from the sample's own on, make up a sample; at most one field, and then no files. */
+/* Files: int64 numbers of objects. Parts: how many objects, from the sample's own on, make up a sample; at most one field, and then no
+ * files. */
 enum field_role { FIELD_LABEL, FIELD_FILE, FIELD_PARTS };
 
 struct note_record {
@@ -106,15 +107,22 @@ bool catalog_field_is_valid(const struct catalog_field *f);
 /* Opens a catalog that lies in memory from mmap; on success the catalog unmaps it when closed, on failure it stays the caller's.
  * `path` is for messages and may be NULL. */
 int catalog_adopt(void *map, size_t size, const char *path, struct catalog **out, struct fb_error *e);
-/* Opens what an open file holds; the descriptor stays the caller's. */
+/* Opens what an open file holds; the descriptor stays the caller's. On a local disk it is mapped, so that processes share its pages;
+ * elsewhere it is read. */
 int catalog_open_fd(int fd, const char *path, struct catalog **out, struct fb_error *e);
-/* A catalog that lies inside a larger file, a pack: blocks are read when first touched, never mapped, so that a file cut short by others is
- * an error and no signal. All its samples lie in one object, which is named here, since the catalog cannot know what its own file is
- * called. The descriptor stays the caller's; the path is copied. */
+/* The second of these: all `size` bytes are read now. FB_E_IO: they could not be. */
+int catalog_open_read(int fd, size_t size, const char *path, struct catalog **out, struct fb_error *e);
+/* A catalog that comes with the data, inside a pack or beside a table of pixels: somebody else may have made it. So it may speak of one
+ * object only, the pack or table itself, which is named here; a catalog whose samples are files, or that knows further files, parts or
+ * directories, is refused with FB_E_DATA, and a sample that reaches beyond `end` when it is read. Of its notes only the one called `note`
+ * counts. Blocks are read when first touched, never mapped, so that a file cut short by others is an error and no signal. The descriptor
+ * stays the caller's; the path is copied, `note` must live as long as the catalog. */
 struct catalog_place {
     char *path;
     uint64_t size;
     int64_t mtime_ns;
+    uint64_t end;     /* samples lie before it: where the members of a pack end */
+    const char *note; /* NULL: none */
 };
 int catalog_open_part(int fd, uint64_t offset, uint64_t length, const struct catalog_place *place, const char *path, struct catalog **out,
                       struct fb_error *e);

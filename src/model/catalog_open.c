@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file_kind.h"
 #include "model/catalog_reader.h"
 
 static int check_header(const struct catalog *c, struct fb_error *e)
@@ -224,8 +225,23 @@ static int fill_head(struct catalog *c, struct fb_error *e)
     return is_sensible ? catalog_fill(c, sizeof(*h), h->body - sizeof(*h), e) : 0;
 }
 
-int catalog_open_part(int fd, uint64_t offset, uint64_t length, const struct catalog_place *place, const char *path, struct catalog **out,
-                      struct fb_error *e)
+/* What somebody else's catalog may say: where in the pack its samples are, and nothing about other files. */
+static int check_foreign(const struct catalog *c, struct fb_error *e)
+{
+    const struct catalog_header *h = &c->header;
+    if (h->section[SECTION_EXTENTS].length == 0 && h->count)
+        return catalog_damaged(c, e, 0, "its samples are files outside of the pack");
+    if (catalog_entries(c, SECTION_OBJECTS, sizeof(struct object_record)) > 1)
+        return catalog_damaged(c, e, (int64_t)h->section[SECTION_OBJECTS].offset, "it speaks of files outside of the pack");
+    if (c->file_count || c->has_parts)
+        return catalog_damaged(c, e, (int64_t)h->section[SECTION_FIELDS].offset, "its samples have further files, which no pack has");
+    if (h->section[SECTION_DIRS].length)
+        return catalog_damaged(c, e, (int64_t)h->section[SECTION_DIRS].offset, "it speaks of directories, which no pack has");
+    return 0;
+}
+
+static int open_part(int fd, uint64_t offset, uint64_t length, const struct catalog_place *place, const char *path, struct catalog **out,
+                     struct fb_error *e)
 {
     *out = NULL;
     void *map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -240,17 +256,66 @@ int catalog_open_part(int fd, uint64_t offset, uint64_t length, const struct cat
     c->part_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     c->place = *place;
     c->place.path = strdup(place->path);
-    int rc = c->part_fd < 0    ? error_set_errno(e, "dataset", errno, "keep the file of a catalog open")
+    int rc = c->part_fd < 0  ? error_set_errno(e, "dataset", errno, "keep the file of a catalog open")
              : c->place.path ? fill_head(c, e)
                              : error_set(e, FB_E_NOMEM, "dataset", "no memory to open a catalog");
     if (rc < 0)
         free_parts(c);
     else
         rc = check_new(c, out, e);
-    if (rc < 0) {
-        error_at(e, path, -1);
+    if (rc < 0)
         munmap(map, length);
+    return rc;
+}
+
+int catalog_open_part(int fd, uint64_t offset, uint64_t length, const struct catalog_place *place, const char *path, struct catalog **out,
+                      struct fb_error *e)
+{
+    *out = NULL;
+    int rc = length ? open_part(fd, offset, length, place, path, out, e) : error_set(e, FB_E_DATA, "dataset", "the catalog is empty");
+    if (rc == 0 && (rc = check_foreign(*out, e)) < 0) {
+        catalog_close(*out);
+        *out = NULL;
     }
+    if (rc < 0)
+        error_at(e, path, -1);
+    return rc;
+}
+
+/* ---- a file of its own ---- */
+
+/* A mapped page that cannot be read is a signal: another client of a file server may cut the file off or replace it while it is mapped.
+ * All of it is read at once, because later the server may not know the file any more (ESTALE). */
+int catalog_open_read(int fd, size_t size, const char *path, struct catalog **out, struct fb_error *e)
+{
+    *out = NULL;
+    uint8_t *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return error_set(e, FB_E_NOMEM, "dataset", "no memory to read a catalog of %zu bytes", size);
+    int rc = 0;
+    for (size_t done = 0; rc == 0 && done < size;) {
+        ssize_t got = pread(fd, map + done, size - done, (off_t)done);
+        if (got < 0 && errno != EINTR)
+            rc = error_set_errno(e, "dataset", errno, "read the catalog");
+        else if (got == 0)
+            rc = error_set(e, FB_E_IO, "dataset", "the catalog became shorter while it was read");
+        done += got > 0 ? (size_t)got : 0;
+    }
+    if (rc == 0)
+        rc = catalog_adopt(map, size, path, out, e);
+    if (rc < 0)
+        munmap(map, size);
+    return rc;
+}
+
+static int open_mapped(int fd, size_t size, const char *path, struct catalog **out, struct fb_error *e)
+{
+    void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return error_set_errno(e, "dataset", errno, "map the catalog");
+    int rc = catalog_adopt(map, size, path, out, e);
+    if (rc < 0)
+        munmap(map, size);
     return rc;
 }
 
@@ -263,13 +328,9 @@ int catalog_open_fd(int fd, const char *path, struct catalog **out, struct fb_er
         rc = error_set(e, FB_E_DATA, "dataset", "the catalog is damaged: it is cut off or not a file");
         error_remedy(e, "remove it; it will be made anew");
     }
-    if (rc == 0) {
-        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (map == MAP_FAILED)
-            rc = error_set_errno(e, "dataset", errno, "map the catalog");
-        else if ((rc = catalog_adopt(map, (size_t)st.st_size, path, out, e)) < 0)
-            munmap(map, (size_t)st.st_size);
-    }
+    if (rc == 0)
+        rc = file_is_remote(fd) ? catalog_open_read(fd, (size_t)st.st_size, path, out, e)
+                                : open_mapped(fd, (size_t)st.st_size, path, out, e);
     if (rc < 0)
         error_at(e, path, -1);
     return rc;

@@ -4,8 +4,8 @@
  * first touched. A file made to harm has right checksums and wrong numbers, so every position and length is also checked against its
  * section before use. The header and the fields are copied at open; what is validated there is not read again from the map.
  *
- * Limit: a catalog's own file is mapped, so truncating it in place under a reader is a SIGBUS. Writers replace catalogs by rename, never in
- * place.
+ * Limit: a catalog's own file on a local disk is mapped, so truncating it in place under a reader is a SIGBUS. Writers replace catalogs by
+ * rename, never in place. On a file server, where others may do what they like, it is read instead (catalog_open_fd).
  */
 #include <string.h>
 
@@ -14,9 +14,10 @@
 
 int catalog_damaged(const struct catalog *c, struct fb_error *e, int64_t offset, const char *what)
 {
+    bool is_foreign = c->place.path;
     error_set(e, FB_E_DATA, "dataset", "the catalog is damaged: %s", what);
-    error_remedy(e, "remove it; it will be made anew");
-    error_at(e, c->path, offset);
+    error_remedy(e, is_foreign ? "fetch it again from where you trust it, or pack it anew" : "remove it; it will be made anew");
+    error_at(e, c->path, offset + (int64_t)c->part_offset);
     return FB_E_DATA;
 }
 
@@ -136,8 +137,8 @@ static int read_extent(const struct catalog *c, uint64_t i, struct catalog_sampl
     const struct object_record *o = catalog_bytes_at(c, SECTION_OBJECTS, x->object * sizeof(*o), sizeof(*o), e);
     if (!o || !(out->object = catalog_string_at(c, SECTION_OBJECT_PATHS, o->path, e)))
         return FB_E_DATA;
-    uint64_t size = c->place.path ? c->place.size : o->size;
-    if (x->length > size || x->offset > size - x->length)
+    uint64_t end = c->place.path ? c->place.end : o->size;
+    if (x->length > end || x->offset > end - x->length)
         return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_EXTENTS].offset, "a sample lies outside its object");
     out->offset = x->offset;
     out->length = x->length;
@@ -304,6 +305,8 @@ int catalog_dir(const struct catalog *c, int i, const char **path, int64_t *mtim
 
 const char *catalog_note(const struct catalog *c, const char *name)
 {
+    if (c->place.path && (!c->place.note || strcmp(name, c->place.note) != 0))
+        return NULL;
     for (uint64_t i = 0; i < catalog_entries(c, SECTION_NOTES, sizeof(struct note_record)); i++) {
         const struct note_record *r = catalog_bytes_at(c, SECTION_NOTES, i * sizeof(*r), sizeof(*r), NULL);
         const char *found = r ? catalog_string_at(c, SECTION_STRINGS, r->name, NULL) : NULL;

@@ -16,7 +16,7 @@
 
 enum { HDF5_ADOPT_MAGIC = 0x31414866, /* "fHA1" */
        HDF5_ADOPT_FIRST = 4096, HDF5_ADOPT_FD = 3,
-       HDF5_ADOPT_NAME = 64, HDF5_ADOPT_DATASETS = 64, HDF5_ADOPT_ATTRIBUTES = 256, HDF5_ADOPT_TEXT = 32 << 10 };
+       HDF5_ADOPT_NAME = 64, HDF5_ADOPT_DIMS = 8, HDF5_ADOPT_DATASETS = 64, HDF5_ADOPT_ATTRIBUTES = 256, HDF5_ADOPT_TEXT = 32 << 10 };
 
 /* Followed by its datasets, each with its chunks, then by its attributes, each with its value. */
 struct hdf5_adopt {
@@ -29,7 +29,7 @@ struct hdf5_adopt_dataset {
     uint32_t dtype;         /* enum fb_dtype; 0: UTF-8 strings of element_bytes, filled up with NUL */
     uint32_t element_bytes;
     uint32_t ndim, deflate; /* level, 1-9; 0: not deflated. Deflated chunks are shuffled before */
-    uint64_t shape[FB_MAX_DIMS];
+    uint64_t shape[HDF5_ADOPT_DIMS];
     uint64_t chunk_rows;    /* 0: contiguous, at `offset` */
     uint64_t offset;
     uint64_t chunks;        /* one for each chunk_rows rows, the last one full-sized */

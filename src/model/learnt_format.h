@@ -54,6 +54,12 @@ uint64_t learnt_checksum(const struct learnt_record *head, const void *payload);
 size_t learnt_read(int fd, uint64_t offset, uint64_t key, const struct learnt_identity *id, struct learnt_record *head, struct scratch *out,
                    bool *is_stale);
 
+/* n bytes at `offset`; false: they are not there. */
+bool learnt_read_all(int fd, void *to, size_t n, uint64_t offset);
+
+/* learnt_merge, unless another process is at it. Keeps what may be out of date, since nobody says what is not. */
+int learnt_merge_if_free(const char *dir, struct fb_error *e);
+
 /* ---- where records lie: a table in memory for segments, the sorted index for the merged one ---- */
 
 struct learnt_table { /* open addressing; key 0 is free */
@@ -76,13 +82,16 @@ void learnt_table_free(struct learnt_table *t);
 struct learnt_merged {
     int fd; /* -1: none */
     uint64_t bytes, count;
-    const struct learnt_entry *entry; /* mapped */
-    void *map;
-    size_t map_bytes;
+    const struct learnt_entry *entry; /* mapped; read, where other machines may write to the file */
+    void *map, *read;
+    size_t map_bytes, read_bytes;
+    struct budget *budget; /* of what is read; may be NULL */
 };
 
 /* Opens dir's merged segment; a damaged or missing one leaves fd -1. */
-void learnt_merged_open(struct learnt_merged *m, int dir_fd);
+void learnt_merged_open(struct learnt_merged *m, int dir_fd, struct budget *budget);
+/* The same, with another opinion on which files are remote. */
+void learnt_merged_open_as(struct learnt_merged *m, int dir_fd, bool (*is_remote)(int fd), struct budget *budget);
 /* Offset of the record, or 0: none. */
 uint64_t learnt_merged_find(const struct learnt_merged *m, uint64_t key);
 void learnt_merged_close(struct learnt_merged *m);

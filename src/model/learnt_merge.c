@@ -1,5 +1,6 @@
 /* Merging segments into one, crash-safe: everything goes to a new file, which takes the old one's place by rename; only then the merged
- * segments are removed. Segments of living processes (flocked) are left alone.
+ * segments are removed. Segments of living processes (flocked) are left alone. Each pass takes so many segments that their descriptors fit
+ * into the smallest limits in use.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +14,8 @@
 
 #include "base/checksum.h"
 #include "model/learnt_format.h"
+
+enum { SOURCES_AT_ONCE = 128 };
 
 struct source {
     int fd;
@@ -31,6 +34,8 @@ struct merge {
     struct learnt_merged merged;
     struct source *source;
     uint32_t sources;
+    bool has_more; /* segments than a pass takes */
+    uint32_t removed;
     struct pick *pick;
     uint64_t picks, pick_capacity;
     struct scratch payload;
@@ -86,29 +91,34 @@ static int collect_index(struct merge *m, int index, struct fb_error *e)
     return 0;
 }
 
+/* Opened for writing, because NFS makes a lock of the whole file of a flock, and gives an exclusive one only to who may write. */
 static int collect_segment(struct merge *m, const char *name, struct fb_error *e)
 {
     char index_name[64];
-    int fd = openat(m->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(m->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return 0;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) { /* its process lives */
         close(fd);
         return 0;
     }
-    FB_TRY(add_source(m, fd, name, e));
+    int rc = add_source(m, fd, name, e);
+    if (rc < 0) {
+        close(fd);
+        return rc;
+    }
     snprintf(index_name, sizeof(index_name), "%.*s.idx", (int)strlen(name) - 4, name);
     int index = openat(m->dir_fd, index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (index < 0)
         return 0;
-    int rc = collect_index(m, index, e);
+    rc = collect_index(m, index, e);
     close(index);
     return rc;
 }
 
 static int collect_merged(struct merge *m, struct fb_error *e)
 {
-    learnt_merged_open(&m->merged, m->dir_fd);
+    learnt_merged_open(&m->merged, m->dir_fd, NULL);
     if (m->merged.fd < 0)
         return 0;
     FB_TRY(add_source(m, m->merged.fd, "", e));
@@ -127,6 +137,9 @@ static int collect(struct merge *m, struct fb_error *e)
     int rc = 0;
     for (struct dirent *f; rc == 0 && (f = readdir(d));) {
         size_t n = strlen(f->d_name);
+        m->has_more = m->sources > SOURCES_AT_ONCE;
+        if (m->has_more)
+            break;
         if (n > 8 && n < 60 && strncmp(f->d_name, "seg-", 4) == 0 && strcmp(f->d_name + n - 4, ".rec") == 0)
             rc = collect_segment(m, f->d_name, e);
     }
@@ -161,16 +174,18 @@ static size_t read_current(struct merge *m, const struct pick *p, struct learnt_
     return n > 0 && (!m->is_current || m->is_current(m->ctx, p->key, &id)) ? n : 0;
 }
 
-/* Of several records of one sample the longest knows most. */
+/* Of several records of one sample that of the newest file counts, and of those the longest, which knows most. */
 static const struct pick *choose(struct merge *m, const struct pick *first, const struct pick *end_of_key)
 {
     const struct pick *best = first;
     size_t most = 0;
+    int64_t newest = 0;
     for (const struct pick *p = first; p < end_of_key; p++) {
         struct learnt_record head;
         size_t n = read_current(m, p, &head);
-        if (n > most) {
+        if (n && (!most || head.mtime_ns > newest || (head.mtime_ns == newest && n > most))) {
             most = n;
+            newest = head.mtime_ns;
             best = p;
         }
     }
@@ -215,26 +230,34 @@ static int publish(struct merge *m, const char *name, struct fb_error *e)
         if (m->source[i].name[0]) {
             char index_name[64];
             snprintf(index_name, sizeof(index_name), "%.*s.idx", (int)strlen(m->source[i].name) - 4, m->source[i].name);
-            unlinkat(m->dir_fd, m->source[i].name, 0);
+            m->removed += unlinkat(m->dir_fd, m->source[i].name, 0) == 0;
             unlinkat(m->dir_fd, index_name, 0);
         }
     return 0;
 }
 
+static const char part_name[] = "merged.part"; /* one merge at a time: the lock is held */
+
+/* Before the sources, so that there is a descriptor for it. */
+static int open_output(struct merge *m, struct fb_error *e)
+{
+    int fd = openat(m->dir_fd, part_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    m->out = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (m->out)
+        return 0;
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    return error_set_errno(e, "dataset", why, "write the merged records");
+}
+
 static int write_merged(struct merge *m, struct fb_error *e)
 {
-    static const char name[] = "merged.part"; /* one merge at a time: the lock is held */
-    int fd = openat(m->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    m->out = fd >= 0 ? fdopen(fd, "wb") : NULL;
     m->entry = malloc((m->picks + 1) * sizeof(*m->entry));
-    if (!m->out || !m->entry)
-        return error_set_errno(e, "dataset", m->out ? ENOMEM : errno, "write the merged records");
-    int rc = copy_records(m, e);
-    if (rc == 0)
-        rc = publish(m, name, e);
-    if (rc < 0)
-        unlinkat(m->dir_fd, name, 0);
-    return rc;
+    if (!m->entry)
+        return no_memory(e);
+    FB_TRY(copy_records(m, e));
+    return publish(m, part_name, e);
 }
 
 static void end(struct merge *m)
@@ -255,24 +278,54 @@ static void end(struct merge *m)
     free(m->entry);
 }
 
-static int run(struct merge *m, const char *dir, struct fb_error *e)
+/* 1: another process is at it. */
+static int take_lock(struct merge *m, bool waits, struct fb_error *e)
+{
+    m->lock_fd = openat(m->dir_fd, "merge.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (m->lock_fd >= 0 && flock(m->lock_fd, waits ? LOCK_EX : LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    return m->lock_fd >= 0 && !waits && errno == EWOULDBLOCK ? 1 : error_set_errno(e, "dataset", errno, "lock the learnt records");
+}
+
+static int run(struct merge *m, const char *dir, bool waits, struct fb_error *e)
 {
     m->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (m->dir_fd < 0)
         return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "open the folder of learnt records"); /* nothing learnt yet */
-    m->lock_fd = openat(m->dir_fd, "merge.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (m->lock_fd < 0 || flock(m->lock_fd, LOCK_EX) < 0)
-        return error_set_errno(e, "dataset", errno, "lock the learnt records");
-    FB_TRY(collect(m, e));
-    return write_merged(m, e);
+    int rc = take_lock(m, waits, e);
+    if (rc != 0)
+        return rc < 0 ? rc : 0;
+    FB_TRY(open_output(m, e));
+    rc = collect(m, e);
+    if (rc == 0)
+        rc = write_merged(m, e);
+    if (rc < 0)
+        unlinkat(m->dir_fd, part_name, 0);
+    return rc;
+}
+
+static int merge_all(const char *dir, bool (*is_current)(void *ctx, uint64_t key, const struct learnt_identity *id), void *ctx, bool waits,
+                     struct learnt_figures *f, struct fb_error *e)
+{
+    for (;;) {
+        struct merge m = {.dir_fd = -1, .lock_fd = -1, .merged.fd = -1, .is_current = is_current, .ctx = ctx};
+        int rc = run(&m, dir, waits, e);
+        bool has_more = m.has_more && m.removed; /* or it would go on for ever */
+        *f = (struct learnt_figures){.records = m.written, .bytes = m.offset};
+        end(&m);
+        if (rc < 0 || !has_more)
+            return rc;
+    }
 }
 
 int learnt_merge(const char *dir, bool (*is_current)(void *ctx, uint64_t key, const struct learnt_identity *id), void *ctx,
                  struct learnt_figures *f, struct fb_error *e)
 {
-    struct merge m = {.dir_fd = -1, .lock_fd = -1, .merged.fd = -1, .is_current = is_current, .ctx = ctx};
-    int rc = run(&m, dir, e);
-    *f = (struct learnt_figures){.records = m.written, .bytes = m.offset};
-    end(&m);
-    return rc;
+    return merge_all(dir, is_current, ctx, true, f, e);
+}
+
+int learnt_merge_if_free(const char *dir, struct fb_error *e)
+{
+    struct learnt_figures f;
+    return merge_all(dir, NULL, NULL, false, &f, e);
 }

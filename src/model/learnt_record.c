@@ -1,4 +1,5 @@
 /* One record: checksum, reading, verifying. */
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,10 +18,12 @@ uint64_t learnt_checksum(const struct learnt_record *head, const void *payload)
     return rng_mix(checksum_of(head, offsetof(struct learnt_record, checksum)), checksum_of(payload, head->length));
 }
 
-static bool read_all(int fd, void *to, size_t n, uint64_t offset)
+bool learnt_read_all(int fd, void *to, size_t n, uint64_t offset)
 {
     for (size_t done = 0; done < n;) {
         ssize_t got = pread(fd, (char *)to + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
         if (got <= 0)
             return false;
         done += (size_t)got;
@@ -48,7 +51,7 @@ size_t learnt_read(int fd, uint64_t offset, uint64_t key, const struct learnt_id
     }
     if ((size_t)got < sizeof(*head) + head->length) {
         data = scratch_need(out, head->length, NULL);
-        if (!data || !read_all(fd, data, head->length, offset + sizeof(*head)))
+        if (!data || !learnt_read_all(fd, data, head->length, offset + sizeof(*head)))
             return 0;
     } else {
         memmove(data, data + sizeof(*head), head->length);

@@ -1,4 +1,9 @@
-/* The store at work: find, append. */
+/* The store at work: find, append.
+ *
+ * Every run that learns leaves a segment, so there may be hundreds. A few stay open; of the others the names are known, and they are opened
+ * for each record, which costs two system calls more. From MERGE_FROM segments on they are merged when the store is opened, if that takes a
+ * moment only.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +16,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/owner.h"
 #include "base/text.h"
 #include "model/learnt_format.h"
 
-enum { MOST_SEGMENTS = 1024 };
+enum { MOST_SEGMENTS = 1024, MOST_OPEN = 32, MERGE_FROM = 64, MERGE_MOST_BYTES = 256 << 20 };
+
+struct segment {
+    int fd;     /* -1: it is opened when it is read */
+    char *name; /* NULL: ours */
+};
 
 struct learnt {
     struct log log;
@@ -23,8 +34,8 @@ struct learnt {
     /* under lock */
     struct learnt_merged merged;
     struct learnt_table table;       /* of the segments */
-    int segment[MOST_SEGMENTS];      /* their descriptors; the own one among them */
-    uint32_t segments;
+    struct segment segment[MOST_SEGMENTS]; /* the own one among them; those that are there do not change */
+    uint32_t segments, others;       /* others: found at open, whether there was room for them or not */
     int own, own_index;              /* segment number of ours, -1: none yet; descriptor of its .idx */
     char own_name[64];               /* of its .rec */
     uint64_t own_end, own_entries;   /* bytes and index entries that are whole */
@@ -55,19 +66,20 @@ static void open_segment(struct learnt *l, const char *name)
     char index_name[300];
     size_t stem = strlen(name) - 4;
     struct stat st;
+    l->others++;
     snprintf(index_name, sizeof(index_name), "%.*s.idx", (int)stem, name);
-    int fd = openat(l->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    int index = openat(l->dir_fd, index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0 && index >= 0 && l->segments < MOST_SEGMENTS - 1) {
-        l->segment[l->segments] = fd;
+    int index = l->segments < MOST_SEGMENTS - 1 ? openat(l->dir_fd, index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (index < 0)
+        return;
+    struct segment s = {-1, strdup(name)};
+    if (l->segments < MOST_OPEN)
+        s.fd = openat(l->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (s.name) {
+        l->segment[l->segments] = s;
         read_index(l, index, l->segments++);
-        l->figures.bytes += fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-        fd = -1;
+        l->figures.bytes += fstatat(l->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_size : 0;
     }
-    if (fd >= 0)
-        close(fd);
-    if (index >= 0)
-        close(index);
+    close(index);
 }
 
 static void open_segments(struct learnt *l)
@@ -99,6 +111,51 @@ static int make_dirs(const char *dir)
     return mkdir(path, 0700);
 }
 
+static void close_segments(struct learnt *l)
+{
+    for (uint32_t i = 0; i < l->segments; i++) {
+        if (l->segment[i].fd >= 0)
+            close(l->segment[i].fd);
+        free(l->segment[i].name);
+    }
+    l->segments = l->others = 0;
+    learnt_merged_close(&l->merged);
+    learnt_table_free(&l->table);
+}
+
+static void take_in(struct learnt *l)
+{
+    learnt_merged_open(&l->merged, l->dir_fd, l->table.budget);
+    l->figures.bytes = l->merged.bytes;
+    open_segments(l);
+}
+
+/* Segments that living processes append to stay, so there may still be many; the next start tries again. */
+static void tidy(struct learnt *l, const char *dir)
+{
+    if (l->others < MERGE_FROM || l->figures.bytes > MERGE_MOST_BYTES)
+        return;
+    close_segments(l);
+    learnt_merge_if_free(dir, NULL);
+    take_in(l);
+}
+
+/* -1: there is none that may be used, which is said. */
+static int open_folder(const char *dir, const struct log *log)
+{
+    char path[512];
+    struct stat st;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const char *why = fd >= 0 && fstat(fd, &st) == 0 ? owner_distrust(&st) : NULL;
+    if (fd < 0)
+        log_line(log, LOG_INFO, "nothing learnt is kept: %s cannot be used", text_escape(dir, path, sizeof(path)));
+    if (!why)
+        return fd;
+    log_line(log, LOG_WARN, "nothing learnt is kept in %s: %s", text_escape(dir, path, sizeof(path)), why);
+    close(fd);
+    return -1;
+}
+
 void learnt_open(struct learnt **out, const char *dir, struct budget *budget, const struct log *log)
 {
     *out = NULL;
@@ -107,19 +164,16 @@ void learnt_open(struct learnt **out, const char *dir, struct budget *budget, co
         return;
     make_dirs(dir);
     l->log = *log;
-    l->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    l->dir_fd = open_folder(dir, log);
     if (l->dir_fd < 0) {
-        char path[512];
-        log_line(log, LOG_INFO, "nothing learnt is kept: %s cannot be used", text_escape(dir, path, sizeof(path)));
         free(l);
         return;
     }
     pthread_mutex_init(&l->lock, NULL);
     l->table.budget = budget;
     l->own = l->own_index = -1;
-    learnt_merged_open(&l->merged, l->dir_fd);
-    l->figures.bytes = l->merged.bytes;
-    open_segments(l);
+    take_in(l);
+    tidy(l, dir);
     *out = l;
 }
 
@@ -127,13 +181,10 @@ void learnt_close(struct learnt *l)
 {
     if (!l)
         return;
-    for (uint32_t i = 0; i < l->segments; i++)
-        close(l->segment[i]);
+    close_segments(l);
     if (l->own_index >= 0)
         close(l->own_index);
     close(l->dir_fd);
-    learnt_merged_close(&l->merged);
-    learnt_table_free(&l->table);
     pthread_mutex_destroy(&l->lock);
     free(l->line);
     free(l);
@@ -142,19 +193,33 @@ void learnt_close(struct learnt *l)
 /* ---- get ---- */
 
 /* Where to look: a segment's record is newer than the merged one. */
-static bool find(struct learnt *l, uint64_t key, bool from_merged, int *fd, uint64_t *offset)
+static bool find(struct learnt *l, uint64_t key, bool from_merged, struct segment *where, uint64_t *offset)
 {
     const struct learnt_spot *s = from_merged ? NULL : learnt_table_find(&l->table, key);
     if (from_merged) {
-        *fd = l->merged.fd;
+        *where = (struct segment){l->merged.fd, NULL};
         *offset = l->merged.fd >= 0 ? learnt_merged_find(&l->merged, key) : 0;
         return *offset != 0;
     }
     if (!s)
         return false;
-    *fd = l->segment[s->segment];
+    *where = l->segment[s->segment];
     *offset = s->offset;
     return true;
+}
+
+/* Descriptors and names live as long as the store. */
+static size_t read_from(const struct learnt *l, const struct segment *where, uint64_t offset, uint64_t key, const struct learnt_identity *id,
+                        struct scratch *out, bool *is_stale)
+{
+    struct learnt_record head;
+    if (where->fd >= 0)
+        return learnt_read(where->fd, offset, key, id, &head, out, is_stale);
+    int fd = where->name ? openat(l->dir_fd, where->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    size_t n = fd < 0 ? 0 : learnt_read(fd, offset, key, id, &head, out, is_stale);
+    if (fd >= 0)
+        close(fd);
+    return n;
 }
 
 size_t learnt_get(struct learnt *l, uint64_t key, const struct learnt_identity *id, struct scratch *out)
@@ -162,14 +227,13 @@ size_t learnt_get(struct learnt *l, uint64_t key, const struct learnt_identity *
     bool is_stale = false;
     size_t n = 0;
     for (int from_merged = 0; from_merged <= 1 && n == 0; from_merged++) {
-        struct learnt_record head;
+        struct segment where;
         uint64_t offset;
-        int fd;
         pthread_mutex_lock(&l->lock);
-        bool is_there = find(l, key, from_merged, &fd, &offset);
+        bool is_there = find(l, key, from_merged, &where, &offset);
         pthread_mutex_unlock(&l->lock);
-        if (is_there) /* descriptors live as long as the store */
-            n = learnt_read(fd, offset, key, id, &head, out, &is_stale);
+        if (is_there)
+            n = read_from(l, &where, offset, key, id, out, &is_stale);
     }
     pthread_mutex_lock(&l->lock);
     l->figures.found += n > 0;
@@ -211,7 +275,7 @@ static void cut_back(struct learnt *l)
     int why = errno;
     if (l->own_entries == 0)
         remove_segment(l, l->own_name);
-    bool is_cut = ftruncate(l->segment[l->own], (off_t)l->own_end) == 0;
+    bool is_cut = ftruncate(l->segment[l->own].fd, (off_t)l->own_end) == 0;
     is_cut &= ftruncate(l->own_index, (off_t)(l->own_entries * sizeof(struct learnt_entry))) == 0;
     (void)is_cut; /* if not: a torn tail is ignored by all who read it */
     errno = why;
@@ -240,7 +304,7 @@ static bool start_segment(struct learnt *l)
     }
     memcpy(l->own_name, name, sizeof(name));
     l->own = (int)l->segments;
-    l->segment[l->segments++] = fd;
+    l->segment[l->segments++] = (struct segment){fd, NULL};
     l->own_end = sizeof(head);
     return true;
 }
@@ -265,7 +329,7 @@ static void append(struct learnt *l, const struct learnt_record *head, const voi
     size_t total = sizeof(*head) + learnt_padded(head->length);
     struct learnt_entry entry = {head->key, l->own_end};
     const char *line = compose(l, head, record, total);
-    if (!line || !is_whole(pwrite(l->segment[l->own], line, total, (off_t)l->own_end), total) ||
+    if (!line || !is_whole(pwrite(l->segment[l->own].fd, line, total, (off_t)l->own_end), total) ||
         !is_whole(write(l->own_index, &entry, sizeof(entry)), sizeof(entry))) {
         cut_back(l);
         stop_writing(l, "write what was learnt");

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file_kind.h"
 #include "model/learnt_format.h"
 
 /* ---- the table in memory ---- */
@@ -80,8 +81,26 @@ static bool map_index(struct learnt_merged *m, const struct learnt_foot *foot)
         return false;
     }
     m->entry = (const void *)((const char *)m->map + (foot->index_offset - from));
+    return true;
+}
+
+/* Where other machines may write: a page that cannot be read would be a signal. */
+static bool read_index(struct learnt_merged *m, const struct learnt_foot *foot)
+{
+    uint64_t bytes = foot->index_count * sizeof(*m->entry);
+    if (m->budget && !budget_take(m->budget, MEMORY_CACHE, bytes + 1))
+        return false;
+    m->read_bytes = bytes + 1;
+    m->read = memory_map(m->read_bytes);
+    m->entry = m->read;
+    return m->read && learnt_read_all(m->fd, m->read, bytes, foot->index_offset);
+}
+
+static bool take_index(struct learnt_merged *m, const struct learnt_foot *foot, bool is_remote)
+{
     m->count = foot->index_count;
-    return checksum_of(m->entry, m->count * sizeof(*m->entry)) == foot->index_checksum;
+    return (is_remote ? read_index(m, foot) : map_index(m, foot)) &&
+           checksum_of(m->entry, m->count * sizeof(*m->entry)) == foot->index_checksum;
 }
 
 static bool is_sane(const struct learnt_merged *m, const struct learnt_foot *foot)
@@ -92,7 +111,7 @@ static bool is_sane(const struct learnt_merged *m, const struct learnt_foot *foo
            (index_end - foot->index_offset) % sizeof(struct learnt_entry) == 0;
 }
 
-static bool open_merged(struct learnt_merged *m, int dir_fd)
+static bool open_merged(struct learnt_merged *m, bool (*is_remote)(int fd), int dir_fd)
 {
     struct stat st;
     struct learnt_foot foot;
@@ -104,14 +123,19 @@ static bool open_merged(struct learnt_merged *m, int dir_fd)
         return false;
     if (pread(m->fd, &foot, sizeof(foot), (off_t)(m->bytes - sizeof(foot))) != sizeof(foot))
         return false;
-    return is_sane(m, &foot) && map_index(m, &foot);
+    return is_sane(m, &foot) && take_index(m, &foot, is_remote(m->fd));
 }
 
-void learnt_merged_open(struct learnt_merged *m, int dir_fd)
+void learnt_merged_open_as(struct learnt_merged *m, int dir_fd, bool (*is_remote)(int fd), struct budget *budget)
 {
-    *m = (struct learnt_merged){.fd = -1};
-    if (!open_merged(m, dir_fd))
+    *m = (struct learnt_merged){.fd = -1, .budget = budget};
+    if (!open_merged(m, is_remote, dir_fd))
         learnt_merged_close(m);
+}
+
+void learnt_merged_open(struct learnt_merged *m, int dir_fd, struct budget *budget)
+{
+    learnt_merged_open_as(m, dir_fd, file_is_remote, budget);
 }
 
 uint64_t learnt_merged_find(const struct learnt_merged *m, uint64_t key)
@@ -131,6 +155,10 @@ void learnt_merged_close(struct learnt_merged *m)
 {
     if (m->map)
         munmap(m->map, m->map_bytes);
+    if (m->read)
+        memory_unmap(m->read, m->read_bytes);
+    if (m->read_bytes && m->budget)
+        budget_give(m->budget, MEMORY_CACHE, m->read_bytes);
     if (m->fd >= 0)
         close(m->fd);
     *m = (struct learnt_merged){.fd = -1};

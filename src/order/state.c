@@ -26,7 +26,7 @@ static void put(struct line *l, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    int n = vsnprintf(l->text + l->length, sizeof(l->text) - l->length, format, ap);
+    int n = text_vformat(l->text + l->length, sizeof(l->text) - l->length, format, ap);
     va_end(ap);
     l->length += n > 0 && (size_t)n < sizeof(l->text) - l->length ? (size_t)n : 0;
 }
@@ -95,21 +95,6 @@ static int read_number(const json_t *root, const char *field, uint64_t *out, str
     return take_number(json_object_get(root, field), field, out, e);
 }
 
-/* Digits of base 10 or 16 and nothing else. */
-static bool parse_digits(const char *text, int base, uint64_t *out)
-{
-    static const char alphabet[] = "0123456789abcdef";
-    uint64_t value = 0;
-    for (; *text; text++) {
-        const char *digit = memchr(alphabet, *text, (size_t)base);
-        if (!digit || __builtin_mul_overflow(value, (uint64_t)base, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(digit - alphabet), &value))
-            return false;
-    }
-    *out = value;
-    return true;
-}
-
 /* Without bytes that C would not see. */
 static bool is_text(const json_t *v)
 {
@@ -121,7 +106,7 @@ static int read_seed(const json_t *root, uint64_t *out, struct fb_error *e)
     const json_t *v = json_object_get(root, "seed");
     if (!json_is_string(v))
         return read_number(root, "seed", out, e);
-    if (!is_text(v) || !parse_digits(json_string_value(v), 10, out))
+    if (!is_text(v) || !text_parse_digits(json_string_value(v), 10, out))
         return refuse(e, "seed", "is not a whole number");
     return 0;
 }
@@ -131,7 +116,7 @@ static int read_digest(const json_t *root, const char *field, uint64_t *out, str
     const json_t *v = json_object_get(root, field);
     if (!v)
         return refuse(e, field, "is missing");
-    if (!is_text(v) || json_string_length(v) != 16 || !parse_digits(json_string_value(v), 16, out))
+    if (!is_text(v) || json_string_length(v) != 16 || !text_parse_digits(json_string_value(v), 16, out))
         return refuse(e, field, "is not a string of 16 hex digits");
     return 0;
 }

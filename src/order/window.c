@@ -11,8 +11,8 @@ static uint64_t tweak_of(uint64_t window)
 
 void order_use_window(struct order *o, uint64_t block, uint64_t blocks)
 {
-    uint64_t all = o->count / block; /* whole ones */
-    if (block == 0 || blocks == 0 || all <= blocks)
+    uint64_t all = block ? o->count / block : 0; /* whole ones */
+    if (blocks == 0 || all <= blocks)
         return; /* everything is one window: the plain order mixes it */
     o->block = block;
     o->window = blocks;

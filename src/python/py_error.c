@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 static PyObject *as_text(const char *s)
 {
     return PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "backslashreplace"); /* a text cut in the middle of a character */
@@ -35,8 +37,8 @@ PyObject *raise_error(const struct fb_error *e)
 PyObject *raise_code(int code, const char *cause, const char *remedy)
 {
     struct fb_error e = {.code = code, .sample = -1, .offset = -1, .stage = "feed"};
-    snprintf(e.cause, sizeof(e.cause), "%s", cause);
-    snprintf(e.remedy, sizeof(e.remedy), "%s", remedy);
+    text_words(e.cause, sizeof(e.cause), "%s", cause);
+    text_words(e.remedy, sizeof(e.remedy), "%s", remedy);
     return raise_error(&e);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "python/py_pixels.h"
 
 enum { MOST_FAILURES = 64 }; /* exceptions kept for whoever takes the batch; each may hold an image */
@@ -20,6 +21,8 @@ struct map_calls {
     int refs;           /* under Python's lock */
     bool keeps_failures; /* not when bad samples are skipped: nobody would ask */
 };
+
+static atomic_bool is_over; /* the interpreter is about to end: threads that could not be stopped leave it and their state alone */
 
 /* ---- life; Python's lock is held ---- */
 
@@ -37,8 +40,11 @@ void map_calls_drop(struct map_calls *c)
     free(c);
 }
 
+/* Called by close, or later by a thread that close left behind: also when the interpreter has ended, and nothing can be given back. */
 static void done(void *ctx)
 {
+    if (atomic_load(&is_over) || !Py_IsInitialized())
+        return;
     PyGILState_STATE gil = PyGILState_Ensure();
     map_calls_drop(ctx);
     PyGILState_Release(gil);
@@ -77,8 +83,8 @@ static void describe(PyObject *exception, struct fb_error *e)
     PyObject *pair = module ? PyObject_CallMethod(module, "describe", "O", exception) : NULL;
     const char *cause, *help;
     if (pair && PyArg_ParseTuple(pair, "ss", &cause, &help)) {
-        snprintf(text, sizeof(text), "%s", cause);
-        snprintf(remedy, sizeof(remedy), "%s", help);
+        text_words(text, sizeof(text), "%s", cause);
+        text_words(remedy, sizeof(remedy), "%s", help);
     }
     PyErr_Clear();
     Py_XDECREF(pair);
@@ -139,28 +145,40 @@ static int take_labels(struct fb_map *m, PyObject *labels)
     return 0;
 }
 
-/* result: height x width x 3, C-contiguous, uint8 or float32; Python's side has checked. */
-static int take_result(struct fb_map *m, PyObject *result, struct fb_error *e)
+static int copy_result(struct fb_map *m, enum fb_dtype dtype, int height, int width, const void *from, struct fb_error *e)
+{
+    void *to = m->make(m, dtype, height, width, e);
+    if (!to)
+        return -2;
+    memcpy(to, from, (size_t)height * (size_t)width * 3 * fb_dtype_size(dtype));
+    return 0;
+}
+
+static bool is_image(const Py_buffer *v)
+{
+    return v->ndim == 3 && v->shape[2] == 3 && v->shape[0] <= INT32_MAX && v->shape[1] <= INT32_MAX && (v->itemsize == 1 || v->itemsize == 4);
+}
+
+/* result: height x width x 3, C-contiguous, uint8 or float32; Python's side has checked. *is_same: it is the very memory that the function
+ * got, and nothing was copied. */
+static int take_result(struct fb_map *m, PyObject *result, bool *is_same, struct fb_error *e)
 {
     Py_buffer view;
     if (PyObject_GetBuffer(result, &view, PyBUF_C_CONTIGUOUS) < 0)
         return -1;
-    int rc = view.ndim == 3 && view.shape[2] == 3 && view.shape[0] <= INT32_MAX && view.shape[1] <= INT32_MAX ? 0 : -1;
-    if (rc < 0)
+    int rc = 0;
+    *is_same = is_image(&view) && view.buf == m->pixels && view.itemsize == 1 && view.shape[0] == m->height && view.shape[1] == m->width;
+    if (!is_image(&view)) {
         PyErr_SetString(PyExc_ValueError, "the result is not height x width x 3");
-    bool is_same = view.buf == m->pixels && view.ndim == 3 && view.shape[0] == m->height && view.shape[1] == m->width;
-    if (rc == 0 && !is_same) {
-        void *to = m->make(m, view.itemsize == 4 ? FB_FLOAT32 : FB_UINT8, (int)view.shape[0], (int)view.shape[1], e);
-        if (to)
-            memcpy(to, view.buf, (size_t)view.len);
-        else
-            rc = -2;
+        rc = -1;
+    } else if (!*is_same) {
+        rc = copy_result(m, view.itemsize == 4 ? FB_FLOAT32 : FB_UINT8, (int)view.shape[0], (int)view.shape[1], view.buf, e);
     }
     PyBuffer_Release(&view);
     return rc;
 }
 
-static int call_step(struct map_calls *c, struct fb_map *m, PyObject *pixels, struct fb_error *e)
+static int call_step(struct map_calls *c, struct fb_map *m, PyObject *pixels, bool *is_same, struct fb_error *e)
 {
     PyObject *pair = PyList_GetItem(c->steps, m->step), *step; /* borrowed */
     int wants_labels;
@@ -175,7 +193,7 @@ static int call_step(struct map_calls *c, struct fb_map *m, PyObject *pixels, st
     if (rc == 0)
         rc = take_labels(m, changed);
     if (rc == 0)
-        rc = take_result(m, result, e);
+        rc = take_result(m, result, is_same, e);
     Py_XDECREF(answer);
     return rc;
 }
@@ -183,7 +201,10 @@ static int call_step(struct map_calls *c, struct fb_map *m, PyObject *pixels, st
 static int run(struct map_calls *c, struct fb_map *m, struct fb_error *e)
 {
     PyObject *pixels = pixels_new(c->module, m->pixels, m->height, m->width);
-    int rc = pixels ? call_step(c, m, pixels, e) : -1;
+    bool is_same = false;
+    int rc = pixels ? call_step(c, m, pixels, &is_same, e) : -1;
+    if (rc == 0 && is_same && pixels_are_kept(pixels)) /* once the lock is given back, who keeps them may change or free them */
+        rc = copy_result(m, FB_UINT8, m->height, m->width, m->pixels, e);
     if (rc == -1)
         rc = fail(c, m, e);
     else if (rc < 0)
@@ -199,7 +220,6 @@ static int run(struct map_calls *c, struct fb_map *m, struct fb_error *e)
  * from its first call to its end.
  */
 static pthread_key_t own_state;
-static atomic_bool is_over; /* the interpreter is about to end: threads that could not be stopped leave their state alone */
 
 static void end_state(void *state)
 {

@@ -1,7 +1,8 @@
 /* Functions of the user's inside the engine: the workers call them, one sample at a time, with Python's lock taken for just that long.
  *
  * What a function gets is the engine's own memory, without a copy, as an object that knows whether anybody still refers to it afterwards:
- * if so the memory is the object's from then on and the engine takes other. Results are copied unless they are that very memory.
+ * if so the memory is the object's from then on and the engine takes other. Results are copied unless they are that very memory and nobody
+ * keeps it.
  *
  * Life: the calls outlive the loader object if a function does not come back in time; so they are an object of their own, which the engine
  * lets go of (map_done) when it will never call again.

@@ -19,10 +19,15 @@ PyObject *pixels_new(struct module_state *m, uint8_t *data, int height, int widt
     return (PyObject *)self;
 }
 
+bool pixels_are_kept(PyObject *pixels)
+{
+    return Py_REFCNT(pixels) > 1;
+}
+
 bool pixels_end(PyObject *pixels)
 {
     struct pixels_object *self = (struct pixels_object *)pixels;
-    self->is_own = Py_REFCNT(pixels) > 1;
+    self->is_own = pixels_are_kept(pixels);
     bool is_kept = self->is_own;
     Py_DECREF(pixels);
     return is_kept;

@@ -13,6 +13,8 @@ struct pixels_object {
 };
 
 PyObject *pixels_new(struct module_state *m, uint8_t *data, int height, int width);
+/* Does anybody but us refer to it? */
+bool pixels_are_kept(PyObject *pixels);
 /* The function has returned: gives our reference back. True: somebody still refers to it, and the memory belongs to the object now. */
 bool pixels_end(PyObject *pixels);
 

@@ -1,6 +1,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "transform/pipeline.h"
 
 /* snprintf that goes on where it stopped; counts what it would have written. */
@@ -16,7 +17,7 @@ static void put(struct writer *w, const char *format, ...)
     va_list ap;
     va_start(ap, format);
     bool is_full = w->length >= w->size;
-    int n = vsnprintf(is_full ? NULL : w->out + w->length, is_full ? 0 : w->size - w->length, format, ap);
+    int n = text_vformat(is_full ? NULL : w->out + w->length, is_full ? 0 : w->size - w->length, format, ap);
     va_end(ap);
     w->length += n > 0 ? (size_t)n : 0;
 }

@@ -146,11 +146,12 @@ static void shape_sound(bool is_mono, int code, const char *to, unsigned channel
     } else {
         size_t numbers = (size_t)(frames + after) * (is_mono ? 1 : channels);
         uint8_t *place = make_place(numbers * c.to_bytes);
-        if (is_mono)
-            clip_mono(&c, in, frames, after, channels, place);
+        rc = is_mono ? clip_mono(&c, in, frames, after, channels, place, &e)
+                     : clip_planes(&c, in, frames, after, channels, place, (size_t)(frames + after), &e);
+        if (rc < 0)
+            say_error(rc, &e);
         else
-            clip_planes(&c, in, frames, after, channels, place, (size_t)(frames + after));
-        say_place(place, numbers * c.to_bytes);
+            say_place(place, numbers * c.to_bytes);
     }
     free(in);
 }

@@ -48,7 +48,7 @@ static void channels_are_normalised_each_by_its_own_pair_and_silence_too(void **
     assert_int_equal(array_conversion_init(&c, ARRAY_PCM_S16, FB_FLOAT32, FB_FLOAT32, &norm, NULL), 0);
     for (int i = 0; i < CHANNELS * PLANE; i++)
         out[i] = 99;
-    clip_planes(&c, frames, FRAMES, AFTER, CHANNELS, out, PLANE);
+    assert_int_equal(clip_planes(&c, frames, FRAMES, AFTER, CHANNELS, out, PLANE, NULL), 0);
     for (int k = 0; k < CHANNELS; k++) {
         for (int i = 0; i < FRAMES + AFTER; i++) {
             float v = i < FRAMES ? (float)frames[i * CHANNELS + k] / 32768 : 0;
@@ -67,8 +67,34 @@ static void a_mean_is_normalised_after_mixing(void **state)
     struct array_conversion c;
     assert_int_equal(array_conversion_init(&c, ARRAY_PCM_S16, FB_FLOAT32, FB_FLOAT32, &norm, NULL), 0);
     assert_true(clip_can_mix(&c));
-    clip_mono(&c, frames, 2, 1, 2, out);
+    assert_int_equal(clip_mono(&c, frames, 2, 1, 2, out, NULL), 0);
     assert_true(out[0] == (2000.0f / 32768 - mean) * inv && out[1] == (-1000.0f / 32768 - mean) * inv && out[2] == -mean * inv);
+}
+
+static void what_cannot_be_placed_is_refused_and_nothing_is_written(void **state)
+{
+    (void)state;
+    int16_t frames[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float mean[3] = {0}, inv[3] = {1, 1, 1}, out[8] = {9, 9, 9, 9, 9, 9, 9, 9};
+    struct array_norm three = {mean, inv, 3, 1};
+    struct array_conversion plain, normed, bytes;
+    struct fb_error e;
+    assert_int_equal(array_conversion_init(&plain, ARRAY_PCM_S16, FB_FLOAT32, FB_FLOAT32, NULL, NULL), 0);
+    assert_int_equal(array_conversion_init(&normed, ARRAY_PCM_S16, FB_FLOAT32, FB_FLOAT32, &three, NULL), 0);
+    assert_int_equal(array_conversion_init(&bytes, ARRAY_PLAIN, FB_UINT8, FB_UINT8, NULL, NULL), 0);
+    static const uint32_t channels[] = {0, CLIP_MAX_CHANNELS + 1, UINT32_MAX};
+    for (int i = 0; i < 3; i++) {
+        error_clear(&e);
+        assert_int_equal(clip_planes(&plain, frames, 2, 1, channels[i], out, 4, &e), FB_E_DATA);
+        assert_non_null(strstr(e.cause, "channels"));
+        assert_int_equal(clip_mono(&plain, frames, 2, 1, channels[i], out, NULL), FB_E_DATA);
+    }
+    error_clear(&e);
+    assert_int_equal(clip_planes(&normed, frames, 2, 1, 2, out, 4, &e), FB_E_USAGE);
+    assert_int_equal(clip_mono(&normed, frames, 2, 1, 3, out, NULL), FB_E_USAGE);
+    assert_int_equal(clip_planes(&bytes, frames, 2, 1, 2, out, 4, NULL), FB_E_USAGE);
+    for (int i = 0; i < 8; i++)
+        assert_true(out[i] == 9);
 }
 
 static void int16_and_float64_are_not_mixed(void **state)
@@ -90,6 +116,7 @@ int main(void)
         cmocka_unit_test(a_shorter_recording_is_followed_by_silence_whatever_the_draw),
         cmocka_unit_test(channels_are_normalised_each_by_its_own_pair_and_silence_too),
         cmocka_unit_test(a_mean_is_normalised_after_mixing),
+        cmocka_unit_test(what_cannot_be_placed_is_refused_and_nothing_is_written),
         cmocka_unit_test(int16_and_float64_are_not_mixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,6 +77,10 @@ static void callers_add_only_what_is_not_known_yet(void **state)
     assert_string_equal(e.path, "a\\x1b.jpg");
     assert_int_equal(e.offset, 99);
     assert_string_equal(e.remedy, "first 1");
+    error_reword(&e, "second", "--second");
+    assert_string_equal(e.remedy, "first 1");
+    error_reword(&e, "first", "the --first");
+    assert_string_equal(e.remedy, "the --first 1");
 }
 
 static void an_error_is_one_line(void **state)
@@ -150,6 +154,29 @@ static void clearing_makes_a_record_usable_again(void **state)
     assert_int_equal(e.code, FB_E_IO);
 }
 
+/* Escapes, a title, C1 in UTF-8, a new line, a mark that turns the writing, and bytes that are no UTF-8. */
+#define HOSTILE "x\033]0;owned\007\033[31m\r\n\xc2\x9b" "2J\xe2\x80\xae\xff\xc3"
+
+static void nothing_in_a_record_steers_a_terminal(void **state)
+{
+    (void)state;
+    struct fb_error e = {0};
+    char out[4096];
+    error_set(&e, FB_E_DATA, "decode", "the array '%s'", HOSTILE);
+    error_remedy(&e, "%s", HOSTILE);
+    error_at(&e, HOSTILE, 1);
+    fb_format_error(&e, out, sizeof(out));
+    assert_true(text_is_harmless(e.cause) && text_is_harmless(e.remedy) && text_is_harmless(e.path) && text_is_harmless(out));
+    assert_non_null(strstr(e.cause, "the array 'x\\x1b]0;owned\\x07"));
+    assert_null(strstr(out, "\\x5c")); /* escaped once */
+    struct fb_error from_errno = {0};
+    error_set_errno(&from_errno, "read", EIO, "read %s", HOSTILE);
+    assert_true(text_is_harmless(from_errno.cause));
+    struct fb_error foreign = {.code = FB_E_DATA, .cause = HOSTILE, .remedy = HOSTILE, .path = HOSTILE, .stage = "a\033[1m"};
+    fb_format_error(&foreign, out, sizeof(out));
+    assert_true(text_is_harmless(out));
+}
+
 static int written;
 
 static void write_line(void *ctx, int level, const char *line)
@@ -169,8 +196,11 @@ static void a_log_line_reaches_its_listener_or_nobody(void **state)
     assert_string_equal(got, "1 io_uring is forbidden");
     log_line(&l, LOG_ERROR, "%s", long_text);
     assert_true(strlen(got) > 2000);
+    log_line(&l, LOG_WARN, "the column %s", HOSTILE);
+    assert_true(text_is_harmless(got));
+    assert_non_null(strstr(got, "the column x\\x1b]0;owned"));
     log_line(&silent, LOG_ERROR, "nobody hears");
-    assert_int_equal(written, 2);
+    assert_int_equal(written, 3);
     free(long_text);
 }
 
@@ -183,6 +213,7 @@ int main(void)
         cmocka_unit_test(callers_add_only_what_is_not_known_yet),
         cmocka_unit_test(an_error_is_one_line),
         cmocka_unit_test(long_texts_are_cut_between_characters),
+        cmocka_unit_test(nothing_in_a_record_steers_a_terminal),
         cmocka_unit_test(clearing_makes_a_record_usable_again),
         cmocka_unit_test(a_log_line_reaches_its_listener_or_nobody),
     };

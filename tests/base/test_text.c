@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "base/text.h"
 
@@ -116,6 +117,74 @@ static void utf8_is_told_from_what_only_looks_like_it(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(text_utf8_length(cases[i].s, strlen(cases[i].s)), cases[i].length);
     assert_int_equal(text_utf8_length("", 0), 0);
+}
+
+static void expect_shown(const char *wanted, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void expect_shown(const char *wanted, const char *format, ...)
+{
+    struct text t = {.limit = 4096};
+    char plain[4096];
+    va_list ap, again;
+    va_start(ap, format);
+    va_copy(again, ap);
+    text_vshow(&t, format, ap);
+    vsnprintf(plain, sizeof(plain), format, again);
+    va_end(again);
+    va_end(ap);
+    assert_string_equal(t.data ? t.data : "", wanted ? wanted : plain);
+    text_free(&t);
+}
+
+static void showing_is_printing_where_nothing_is_hostile(void **state)
+{
+    (void)state;
+    expect_shown(NULL, "%s", "");
+    expect_shown(NULL, "%-12s|%12s|%.3s|%.*s|%*s|%-*s", "left", "right", "cut", 2, "cut", 7, "wide", -7, "wide");
+    expect_shown(NULL, "%d %5d %-5d| %05d %+d % d %i %hd %hhu", -7, 42, 42, 42, 42, 42, 7, (short)-3, (unsigned char)200);
+    expect_shown(NULL, "%ld %lld %zu %zd %ju %jd %td", -5L, -6LL, (size_t)7, (ssize_t)-8, (uintmax_t)9, (intmax_t)-10, (ptrdiff_t)-11);
+    expect_shown(NULL, "%u %lu %llu %x %#X %o %016llx", 5u, 6ul, 18446744073709551615ull, 0xabcu, 0xdefu, 8u, 0x1234ull);
+    expect_shown(NULL, "%f %.3f %10.2f|%-10.1f|%g %.9g %e %+5.0f %.*f %.f", 1.5, 2.25, 3.125, 4.5, 0.1, 1.0 / 3, 12345.678, 6.5, 2, 7.125, 8.5);
+    expect_shown(NULL, "100 %% of %c%c\n\tand \033[1m the format's own", 'i', 't');
+    expect_shown(NULL, "%s \xc3\xa4\xe2\x82\xac %s", "\xf0\x9f\x98\x80", "a\\x1b");
+    expect_shown(NULL, "%p", (void *)&expect_shown);
+}
+
+static void what_is_shown_is_escaped_and_the_format_is_not(void **state)
+{
+    (void)state;
+    expect_shown("a\\x0ab\n", "%s\n", "a\nb");
+    expect_shown("     \\x1b|", "%9s|", "\033");
+    expect_shown("\\x1b     |", "%-9s|", "\033");
+    expect_shown("\\x1b[|", "%.2s|", "\033[2J");
+    expect_shown("\\xc3|", "%.1s|", "\xc3\xa4"); /* cut inside a character */
+    expect_shown("\\x07", "%c", 7);
+    struct text t = {.limit = 100};
+    text_show_lines(&t, "a\033\nb\r\nc\xff");
+    assert_string_equal(t.data, "a\\x1b\nb\\x0d\nc\\xff");
+    text_free(&t);
+}
+
+/* Any bytes at all: what comes out has no control character and is UTF-8, and doing it twice changes nothing. */
+static void any_bytes_become_harmless_words(void **state)
+{
+    (void)state;
+    unsigned seed = 7;
+    for (int i = 0; i < 20000; i++) {
+        char raw[64], words[160], again[160], cut[24];
+        int n = i % 60;
+        for (int k = 0; k < n; k++) {
+            seed = seed * 1103515245 + 12345;
+            raw[k] = (char)(1 + (seed >> 16) % 255);
+        }
+        raw[n] = 0;
+        text_words(words, sizeof(words), "%s", raw);
+        text_words(again, sizeof(again), "%s", words);
+        text_words(cut, sizeof(cut), "%s", raw);
+        assert_true(text_is_harmless(words) && text_is_harmless(cut));
+        if (strlen(words) + 4 < sizeof(words))
+            assert_string_equal(words, again);
+    }
 }
 
 static void expect_escape(const char *name, const char *shown)
@@ -259,6 +328,9 @@ static void numbers_are_finite_and_leave_the_rest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(showing_is_printing_where_nothing_is_hostile),
+        cmocka_unit_test(what_is_shown_is_escaped_and_the_format_is_not),
+        cmocka_unit_test(any_bytes_become_harmless_words),
         cmocka_unit_test(a_string_grows_up_to_its_limit_and_then_stops),
         cmocka_unit_test(a_whole_piece_fits_or_nothing_of_it),
         cmocka_unit_test(printing_formats_and_appends),

@@ -5,11 +5,17 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +24,7 @@
 
 struct seen {
     char name[32];
-    bool is_blocked;
+    bool is_blocked, can_crash;
 };
 
 static void *look_around(void *arg)
@@ -32,11 +38,14 @@ static void *look_around(void *arg)
         clock_sleep_until_ns(clock_now_ns() + 1000000);
     }
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    s->is_blocked = sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM) && sigismember(&mask, SIGUSR1);
+    s->is_blocked = sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM) && sigismember(&mask, SIGUSR1) && sigismember(&mask, SIGPIPE) &&
+                    sigismember(&mask, SIGCHLD) && sigismember(&mask, SIGALRM) && sigismember(&mask, SIGPROF);
+    s->can_crash = !sigismember(&mask, SIGSEGV) && !sigismember(&mask, SIGBUS) && !sigismember(&mask, SIGFPE) && !sigismember(&mask, SIGILL) &&
+                   !sigismember(&mask, SIGTRAP) && !sigismember(&mask, SIGSYS) && !sigismember(&mask, SIGABRT);
     return NULL;
 }
 
-static void a_thread_has_its_name_and_takes_no_signals(void **state)
+static void a_thread_has_its_name_and_takes_no_signals_but_those_of_crashes(void **state)
 {
     (void)state;
     struct seen s = {0};
@@ -48,8 +57,81 @@ static void a_thread_has_its_name_and_takes_no_signals(void **state)
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     assert_string_equal(s.name, "fb-test");
     assert_true(s.is_blocked);
+    assert_true(s.can_crash);
     for (int sig = 1; sig < 32; sig++)
         assert_int_equal(sigismember(&before, sig), sigismember(&after, sig));
+}
+
+static void *see_policy(void *arg)
+{
+    *(int *)arg = sched_getscheduler(0);
+    return NULL;
+}
+
+static int policy_of(int (*start)(pthread_t *, const char *, void *(*)(void *), void *, struct fb_error *))
+{
+    int policy = -1;
+    pthread_t t;
+    assert_int_equal(start(&t, "fb-test", see_policy, &policy, NULL), 0);
+    assert_true(thread_join_or_leave(t, UINT64_C(60) * 1000000000));
+    return policy;
+}
+
+static void a_thread_works_in_the_background_and_a_timer_does_not(void **state)
+{
+    (void)state;
+    assert_int_equal(policy_of(thread_start), SCHED_BATCH);
+    assert_int_equal(policy_of(thread_start_prompt), SCHED_OTHER);
+    assert_int_equal(thread_background_error(), 0);
+    assert_int_equal(sched_getscheduler(0), SCHED_OTHER); /* the caller's own is not touched */
+}
+
+static void *be_idle(void *arg)
+{
+    struct sched_param none = {0};
+    *(int *)arg = sched_setscheduler(0, SCHED_IDLE, &none) == 0 ? policy_of(thread_start) : -1;
+    return NULL;
+}
+
+static void a_program_that_chose_its_policy_keeps_it(void **state)
+{
+    (void)state;
+    int policy = -1;
+    pthread_t t;
+    assert_int_equal(pthread_create(&t, NULL, be_idle, &policy), 0);
+    pthread_join(t, NULL);
+    assert_int_equal(policy, SCHED_IDLE);
+    assert_int_equal(thread_background_error(), 0);
+}
+
+/* In this process and all its threads to come, sched_setattr is forbidden, as some sandboxes do. */
+static void forbid_sched_setattr(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setattr, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(77);
+}
+
+static void a_sandbox_that_forbids_the_background_is_no_obstacle(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        forbid_sched_setattr();
+        _exit(policy_of(thread_start) == SCHED_OTHER && thread_background_error() == EPERM ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void *wait_for_flag(void *arg)
@@ -177,7 +259,10 @@ static void time_goes_forward(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thread_has_its_name_and_takes_no_signals),
+        cmocka_unit_test(a_thread_has_its_name_and_takes_no_signals_but_those_of_crashes),
+        cmocka_unit_test(a_thread_works_in_the_background_and_a_timer_does_not),
+        cmocka_unit_test(a_program_that_chose_its_policy_keeps_it),
+        cmocka_unit_test(a_sandbox_that_forbids_the_background_is_no_obstacle),
         cmocka_unit_test(a_stuck_thread_is_left_behind_in_time),
         cmocka_unit_test(a_thread_that_cannot_start_is_an_error_in_words),
         cmocka_unit_test(a_timed_wait_uses_the_monotonic_clock_and_ends),

@@ -111,3 +111,96 @@ def webps(rng: np.random.Generator, count: int) -> Iterator[tuple[str, bytes]]:
         if len(images) > 1:
             options |= {"save_all": True, "append_images": images[1:], "minimize_size": bool(rng.integers(2))}
         yield f"webp {i} {mode} {width}x{height} {len(images)} frames {options}", saved(images[0], "WEBP", **options)
+
+
+def idat_of(data: bytes) -> tuple[bytes, bytes]:
+    """A PNG's bytes before its pixels, and its compressed pixels."""
+    at, pixels, before = 8, b"", b""
+    while at < len(data):
+        n = struct.unpack(">I", data[at : at + 4])[0]
+        if data[at + 4 : at + 8] == b"IDAT":
+            before = before or data[:at]
+            pixels += data[at + 8 : at + 8 + n]
+        at += n + 12
+    return before, pixels
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+
+
+def damaged_pngs(rng: np.random.Generator, color: int, depth: int, interlaced: bool) -> Iterator[tuple[str, bytes]]:
+    """One image in many states of repair."""
+    whole = png(rng, 29, 37, color, depth, interlaced)
+    before, z = idat_of(whole)
+    raw = zlib.decompress(z)
+    end, text, ihdr = chunk(b"IEND", b""), chunk(b"tEXt", b"a\0b" * 30), before[16:29]
+    wrong = b"\1\2\3\4"
+
+    def idat(*parts: bytes) -> bytes:
+        return before + b"".join(chunk(b"IDAT", p) for p in parts)
+
+    def broken(name: bytes, data: bytes) -> bytes:
+        return chunk(name, data)[:-4] + wrong
+
+    def with_before(extra: bytes) -> bytes:
+        return before + extra + idat(z)[len(before) :] + end
+
+    yield "good", whole
+    yield "wrong adler", idat(flipped(z, -2)) + end
+    yield "wrong adler, in a chunk of its own", idat(z[:-4], flipped(z, -2)[-4:]) + end
+    yield "wrong adler, in two chunks", idat(z[:-2], flipped(z, -2)[-2:]) + end
+    for n in (1, 3, 4, 5, 8, 40):
+        yield f"{n} bytes of pixels missing", idat(z[:-n]) + end
+    for i in range(12):
+        yield f"pixels flipped {i}", idat(flipped(z, int(rng.integers(2, len(z))))) + end
+        stored = zlib.compress(raw, 0)
+        yield f"stored pixels flipped {i}", idat(flipped(stored, int(rng.integers(7, len(stored))))) + end
+    unfinished = zlib.compressobj()
+    yield "compressed data without an end", idat(unfinished.compress(raw) + unfinished.flush(zlib.Z_SYNC_FLUSH)) + end
+    yield "no IEND", idat(z)
+    for n in (2, 4, 5, 9, 13):
+        yield f"cut by {n}", (idat(z) + end)[:-n]
+    yield "wrong checksum of IEND", idat(z) + broken(b"IEND", b"")
+    yield "wrong checksum of IDAT", before + broken(b"IDAT", z) + end
+    yield "wrong checksum of IDAT, adler missing", before + broken(b"IDAT", z[:-4]) + end
+    yield "wrong checksum of IDAT and adler", before + broken(b"IDAT", flipped(z, -1)) + end
+    yield "wrong checksum of IHDR", whole[:29] + wrong + whole[33:]
+    for name in (b"gAMA", b"tEXt", b"zzZz", b"PLTE", b"XXXX"):
+        yield f"wrong checksum of {name!r} before", with_before(broken(name, b"\0\0\xb1\x8f\0\0"))
+    yield "unknown critical chunk before", with_before(chunk(b"XXXX", b"abc"))
+    yield "unknown critical chunk after", idat(z) + chunk(b"XXXX", b"abc") + end
+    yield "wrong checksum after", idat(z) + broken(b"tEXt", b"a\0b") + end
+    for name in (b"tEXt", b"zzZz", b"IDAT"):
+        yield f"cut inside {name!r} after", idat(z) + chunk(name, b"a\0b" * 30)[:-40]
+        yield f"cut before the checksum of {name!r} after", idat(z) + chunk(name, b"a\0b" * 30)[:-4]
+    yield "impossible name before", with_before(chunk(b"1\0Xx", b"abc"))
+    yield "impossible name between", idat(z[:50]) + chunk(b"1\0Xx", b"abc") + chunk(b"IDAT", z[50:]) + end
+    yield "impossible name after", idat(z) + chunk(b"1\0Xx", b"abc") + end
+    yield "text between", idat(z[:50]) + text + chunk(b"IDAT", z[50:]) + end
+    yield "text between the last pixel and its sum", idat(z[:-4]) + text + chunk(b"IDAT", z[-4:]) + end
+    yield "empty chunks", idat(b"", z[:50], b"", z[50:], b"") + end
+    yield "a byte a chunk", idat(*(z[i : i + 1] for i in range(len(z)))) + end
+    yield "bytes after IEND", whole + b"hello" * 20
+    yield "bytes after the compressed data", idat(z + b"hello") + end
+    yield "another chunk after the compressed data", idat(z, b"hello") + end
+    for n in (1, 5000):
+        yield f"{n} bytes too many", idat(zlib.compress(raw + bytes(n))) + end
+        yield f"{n} bytes too many, wrong adler", idat(zlib.compress(raw + bytes(n))[:-4] + wrong) + end
+        yield f"{n} bytes too few", idat(zlib.compress(raw[:-n])) + end
+    yield "a filter that does not exist, first row", idat(zlib.compress(b"\5" + raw[1:])) + end
+    row = len(raw) // 29
+    yield "a filter that does not exist, last row", idat(zlib.compress(raw[:-row] + b"\xff" + raw[len(raw) - row + 1 :])) + end
+    yield "wrong zlib header", idat(b"\x79" + z[1:]) + end
+    yield "zlib with a dictionary", idat(b"\x78\xbb" + z[2:]) + end
+    yield "a chunk longer than the file", before + struct.pack(">I", len(z) + 1000) + b"IDAT" + z + end
+    yield "short transparency", with_before(chunk(b"tRNS", b"a"))
+    yield "transparency", with_before(chunk(b"tRNS", bytes(6)))
+    for n in (0, 3, 7, 15, 48, 51, 768, 771):
+        yield f"palette of {n} bytes", before[:33] + chunk(b"PLTE", rng.bytes(n)) + idat(z)[len(before) :] + end
+    yield "no palette", before[:33] + idat(z)[len(before) :] + end
+    yield "two palettes", before[:33] + chunk(b"PLTE", rng.bytes(30)) + chunk(b"PLTE", rng.bytes(21)) + idat(z)[len(before) :] + end
+    for value in (1, 2, 255):
+        head = before[:8] + chunk(b"IHDR", ihdr[:12] + bytes([value])) + before[33:]
+        yield f"interlace method {value}", head + idat(z)[len(before) :] + end
+    yield "filter method 1", before[:8] + chunk(b"IHDR", ihdr[:11] + b"\1" + ihdr[12:]) + before[33:] + idat(z)[len(before) :] + end

@@ -212,6 +212,52 @@ static void leftovers_of_killed_writers_are_removed_after_an_hour(void **state)
     assert_int_equal(access(young, F_OK), 0);
 }
 
+/* A catalog says which files are the samples: whoever can write one chooses what is read. */
+static void a_folder_that_others_may_write_to_is_not_used_and_that_is_said_once(void **state)
+{
+    struct tree *t = *state;
+    make_photos(t);
+    assert_int_equal(tree_open(t, ""), 0);
+    assert_int_equal(chmod(t->cache, 0777), 0);
+    t->log[0] = 0;
+    t->log_lines = 0;
+    assert_int_equal(tree_open(t, ""), 0);
+    assert_true(t->d.is_fresh);
+    assert_null(t->d.learnt_dir);
+    assert_non_null(strstr(t->log, "everybody may write to it"));
+    assert_non_null(strstr(t->log, "catalog_dir"));
+    assert_int_equal(t->log_lines, 1);
+    assert_int_equal(chmod(t->cache, 0770), 0); /* a group is trusted */
+    assert_int_equal(tree_open(t, ""), 0);
+    assert_false(t->d.is_fresh);
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(chown(t->cache, 12345, 12345), 0);
+    t->log[0] = 0;
+    assert_int_equal(tree_open(t, ""), 0);
+    assert_true(t->d.is_fresh);
+    assert_non_null(strstr(t->log, "it belongs to another user"));
+}
+
+static void a_catalog_that_another_user_made_is_replaced(void **state)
+{
+    struct tree *t = *state;
+    make_photos(t);
+    assert_int_equal(tree_open(t, ""), 0);
+    const char *kept = kept_file(t);
+    assert_int_equal(chmod(kept, 0666), 0);
+    assert_int_equal(tree_open(t, ""), 0);
+    assert_true(t->d.is_fresh);
+    assert_non_null(strstr(t->log, "not trusted"));
+    assert_int_equal(tree_open(t, ""), 0); /* the new one is ours alone */
+    assert_false(t->d.is_fresh);
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(chown(kept, 12345, 12345), 0);
+    assert_int_equal(tree_open(t, ""), 0);
+    assert_true(t->d.is_fresh);
+}
+
 int main(void)
 {
 #define WITH_TREE(f) cmocka_unit_test_setup_teardown(f, tree_make, tree_remove)
@@ -224,6 +270,8 @@ int main(void)
         WITH_TREE(without_a_place_to_write_it_works_from_memory_and_says_so_once),
         WITH_TREE(the_xdg_directory_is_used),
         WITH_TREE(several_processes_may_open_at_once),
+        WITH_TREE(a_folder_that_others_may_write_to_is_not_used_and_that_is_said_once),
+        WITH_TREE(a_catalog_that_another_user_made_is_replaced),
         WITH_TREE(leftovers_of_killed_writers_are_removed_after_an_hour),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,82 @@ static void skipped_samples_have_stand_ins_and_are_named(void **state)
     photo_folder_remove(&p);
 }
 
+/* One of ten: every place needs ten tries on average, and some need a hundred. */
+static void a_folder_of_which_nine_tenths_are_bad_can_be_used(void **state)
+{
+    (void)state;
+    struct photo_folder p;
+    photo_folder_make(&p, 200, 2);
+    for (int i = 0; i < 200; i++)
+        if (i % 10)
+            photo_folder_spoil(&p, i, 2, "rubbish", 7);
+    uint64_t digest[2][3] = {0};
+    for (int threads = 1; threads <= 4; threads += 3) {
+        fb_options o = photo_options(&p);
+        o.threads = threads;
+        o.on_error = FB_SKIP;
+        o.batch_size = 8;
+        fb_loader *l = open_or_fail(&o);
+        for (int epoch = 0; epoch < 3; epoch++) {
+            struct tally t = run_epoch(l, epoch);
+            int total = 0;
+            for (int i = 0; i < 200; i++) {
+                assert_true((i < 100 && i % 5 == 0) || t.seen[i] == 0); /* samples are numbered by class */
+                total += t.seen[i];
+            }
+            assert_int_equal(total, 200);
+            digest[threads > 1][epoch] = t.digest;
+        }
+        fb_close(l);
+    }
+    assert_memory_equal(digest[0], digest[1], sizeof(digest[0]));
+    photo_folder_remove(&p);
+}
+
+static void a_folder_without_a_good_file_says_how_many_were_tried(void **state)
+{
+    (void)state;
+    struct photo_folder p;
+    photo_folder_make(&p, 40, 2);
+    for (int i = 0; i < 40; i++)
+        photo_folder_spoil(&p, i, 2, "rubbish", 7);
+    char cause[512] = "";
+    for (int threads = 1; threads <= 4; threads += 3) {
+        struct tally t = {0};
+        struct fb_error e = {0};
+        fb_options o = photo_options(&p);
+        o.threads = threads;
+        o.on_error = FB_SKIP;
+        fb_loader *l = open_or_fail(&o);
+        assert_true(fb_start_epoch(l, 0, &e) == 0);
+        assert_int_equal(take(l, 1000, &t, &e), FB_E_DATA);
+        assert_non_null(strstr(e.cause, "257 of 257 samples tried for one place were bad, the last one because "));
+        assert_non_null(strstr(e.remedy, "bad_samples"));
+        assert_true(!cause[0] || strcmp(cause, e.cause) == 0); /* the same on any number of threads */
+        strcpy(cause, e.cause);
+        fb_close(l);
+    }
+    photo_folder_remove(&p);
+}
+
+static void the_remedy_for_a_bad_file_is_one_that_helps(void **state)
+{
+    (void)state;
+    struct photo_folder p;
+    struct tally t = {0};
+    struct fb_error e = {0};
+    photo_folder_make(&p, 20, 2);
+    photo_folder_spoil(&p, 3, 2, "\377\330\377\340 cut", 8);
+    fb_options o = photo_options(&p);
+    fb_loader *l = open_or_fail(&o);
+    assert_true(fb_start_epoch(l, 0, &e) == 0);
+    assert_int_equal(take(l, 1000, &t, &e), FB_E_DATA);
+    assert_null(strstr(e.remedy, "bad_samples")); /* that list is empty */
+    assert_non_null(strstr(e.remedy, "on_error=\"skip\""));
+    fb_close(l);
+    photo_folder_remove(&p);
+}
+
 static void max_errors_ends_the_epoch_at_the_same_batch(void **state)
 {
     (void)state;
@@ -181,6 +257,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bad_file_raises_with_its_name_whatever_the_threads),
         cmocka_unit_test(skipped_samples_have_stand_ins_and_are_named),
+        cmocka_unit_test(a_folder_of_which_nine_tenths_are_bad_can_be_used),
+        cmocka_unit_test(a_folder_without_a_good_file_says_how_many_were_tried),
+        cmocka_unit_test(the_remedy_for_a_bad_file_is_one_that_helps),
         cmocka_unit_test(max_errors_ends_the_epoch_at_the_same_batch),
         cmocka_unit_test(reads_that_fail_carry_the_errno),
         cmocka_unit_test(a_full_table_of_files_is_never_skipped_over),

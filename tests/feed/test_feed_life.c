@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -100,6 +101,36 @@ static void a_wait_can_be_interrupted_and_resumed(void **state)
     fb_close(l);
 }
 
+static uint64_t own_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* With and without somebody to ask meanwhile. */
+static void waiting_takes_no_processor(void **state)
+{
+    (void)state;
+    for (int has_question = 0; has_question < 2; has_question++) {
+        int asked = -1000000;
+        fb_options o = photo_options(&photos);
+        o.io = "slow:latency_us=1000000,over=pread";
+        o.batch_size = 2;
+        o.interrupted = has_question ? say_interrupted : NULL;
+        o.ctx = &asked;
+        fb_loader *l = open_or_fail(&o);
+        struct fb_error e = {0};
+        fb_batch *b;
+        assert_true(fb_start_epoch(l, 0, &e) == 0);
+        uint64_t since = clock_now_ns(), cpu = own_cpu_ns();
+        assert_int_equal(fb_next_batch(l, &b, &e), 1);
+        assert_true((own_cpu_ns() - cpu) * 10 < clock_now_ns() - since);
+        fb_release_batch(b);
+        fb_close(l);
+    }
+}
+
 struct log_book {
     char lines[8192];
 };
@@ -139,6 +170,7 @@ int main(void)
         cmocka_unit_test(close_returns_within_a_second_from_any_state),
         cmocka_unit_test(a_forked_child_is_told),
         cmocka_unit_test(a_wait_can_be_interrupted_and_resumed),
+        cmocka_unit_test(waiting_takes_no_processor),
         cmocka_unit_test(the_watchdog_names_what_is_waited_for),
     };
     return run_photo_tests(tests);

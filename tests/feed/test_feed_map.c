@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/checksum.h"
+#include "base/error.h"
 #include "photo_folder.h"
 
 enum { PHOTOS = 60, CLASSES = 3 };
@@ -146,6 +147,121 @@ static void pixels_can_be_kept(void **state)
     struct calls c = {.act = keep}, none = {0};
     fb_options o = options_with(&c, "resize size=20,20; map"), p = options_with(&none, "resize size=20,20");
     assert_true(epoch_of(&o, &c) == epoch_of(&p, &none));
+}
+
+/* What functions keep, of any number of threads. */
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept {
+    uint8_t *pixels;
+    size_t bytes;
+} previous;
+static uint8_t *all_kept[100 * PHOTOS];
+static int kept_count;
+
+static struct kept exchange(struct fb_map *m)
+{
+    struct kept mine = {m->pixels, (size_t)m->height * (size_t)m->width * 3};
+    pthread_mutex_lock(&kept_lock);
+    struct kept old = previous;
+    previous = mine;
+    pthread_mutex_unlock(&kept_lock);
+    m->keeps_pixels = 1;
+    return old;
+}
+
+/* Mix-up with the previous sample: it is kept until the next one comes, in whichever thread. */
+static int keep_and_copy(struct fb_map *m, struct fb_error *e)
+{
+    uint8_t *to = m->make(m, FB_UINT8, m->height, m->width, e);
+    if (!to)
+        return e->code;
+    memcpy(to, m->pixels, (size_t)m->height * (size_t)m->width * 3);
+    free(exchange(m).pixels);
+    return 0;
+}
+
+static int keep_and_return_previous(struct fb_map *m, struct fb_error *e)
+{
+    size_t bytes = (size_t)m->height * (size_t)m->width * 3;
+    uint8_t *to = m->make(m, FB_UINT8, m->height, m->width, e);
+    if (!to)
+        return e->code;
+    memset(to, 0, bytes);
+    struct kept old = exchange(m);
+    memcpy(to, old.pixels ? old.pixels : to, old.bytes < bytes ? old.bytes : bytes);
+    free(old.pixels);
+    return 0;
+}
+
+static int keep_for_ever(struct fb_map *m, struct fb_error *e)
+{
+    uint8_t *to = m->make(m, FB_UINT8, m->height, m->width, e);
+    if (!to)
+        return e->code;
+    memcpy(to, m->pixels, (size_t)m->height * (size_t)m->width * 3);
+    pthread_mutex_lock(&kept_lock);
+    all_kept[kept_count++] = m->pixels;
+    pthread_mutex_unlock(&kept_lock);
+    m->keeps_pixels = 1;
+    return 0;
+}
+
+static int keep_and_return_the_same(struct fb_map *m, struct fb_error *e)
+{
+    (void)e;
+    free(exchange(m).pixels);
+    return 0;
+}
+
+static int keep_and_fail(struct fb_map *m, struct fb_error *e)
+{
+    free(exchange(m).pixels);
+    return error_set(e, FB_E_DATA, "map", "no");
+}
+
+static void forget_kept(void)
+{
+    free(previous.pixels);
+    previous = (struct kept){0};
+    while (kept_count > 0)
+        free(all_kept[--kept_count]);
+}
+
+static void kept_pixels_are_the_functions_own(void **state)
+{
+    (void)state;
+    struct calls none = {0};
+    fb_options plain = options_with(&none, "resize size=20,20");
+    uint64_t expected = epoch_of(&plain, &none);
+    for (int threads = 1; threads <= 4; threads++) {
+        struct calls c = {.act = keep_and_copy};
+        fb_options o = options_with(&c, "map; resize size=20,20"), twice = options_with(&c, "map; resize size=20,20; map");
+        o.threads = twice.threads = threads;
+        assert_true(epoch_of(&o, &c) == expected && epoch_of(&twice, &c) == expected);
+        c.act = keep_for_ever;
+        assert_true(epoch_of(&o, &c) == expected);
+        c.act = keep_and_return_previous;
+        assert_true(epoch_of(&o, &c) != 0);
+        c.act = keep_and_fail;
+        assert_true(epoch_of(&o, &c) == 0);
+        forget_kept();
+    }
+}
+
+/* They may be freed by anybody at any time: they cannot be the result. */
+static void kept_pixels_are_not_taken_for_the_result(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++) {
+        struct calls c = {.act = keep_and_return_the_same};
+        fb_options o = options_with(&c, "map name=mix; resize size=20,20");
+        o.threads = threads;
+        assert_true(epoch_of(&o, &c) == 0);
+        assert_int_equal(c.last.code, FB_E_USAGE);
+        assert_non_null(strstr(c.last.cause, "mix keeps its pixels"));
+        assert_non_null(strstr(c.last.remedy, "make"));
+        forget_kept();
+    }
 }
 
 static int floats(struct fb_map *m, struct fb_error *e)
@@ -328,6 +444,8 @@ int main(void)
         cmocka_unit_test(a_function_that_does_nothing_changes_nothing),
         cmocka_unit_test(a_result_of_another_size_is_planned_anew),
         cmocka_unit_test(pixels_can_be_kept),
+        cmocka_unit_test(kept_pixels_are_the_functions_own),
+        cmocka_unit_test(kept_pixels_are_not_taken_for_the_result),
         cmocka_unit_test(the_last_function_may_give_floats),
         cmocka_unit_test(failures_are_bad_samples),
         cmocka_unit_test(wrong_texts_are_refused_and_the_context_is_let_go),

@@ -1,5 +1,5 @@
-/* JPEG regions with hostile records: the input is a file, a record, three bytes with the record's length, one byte of wishes (the scale among
- * them) and eight bytes that choose a region.
+/* JPEG regions with hostile records: the input is a file, a record, three bytes with the record's length, one byte of wishes (the scale
+ * among them) and eight bytes that choose a region.
  *
  * Promises checked, beyond the sanitizers': whatever the record, verdict and pixels are libjpeg-turbo's, unless its checksums were made
  * right for this file and it was believed; C and SIMD agree; a record that a decode has left serves the next one, and again the pixels are
@@ -69,12 +69,13 @@ static void must_be_theirs(const struct input *in, const struct ours *o)
 
 static void ask_turbo(struct input *in)
 {
+    struct budget memory = {.limit = FUZZ_MEMORY};
     struct codec_state s;
     struct fb_error e = {0};
     in->theirs = malloc(region_bytes(in));
     PROMISE(in->theirs);
     struct image out = {in->theirs, (size_t)3 * in->region.width, in->region.width, in->region.height};
-    codec_state_init(&s, NULL);
+    codec_state_init(&s, &memory);
     in->verdict = jpeg_turbo_decode(&s, in->file, in->n, &in->header, &in->region, &out, &e);
     codec_state_free(&s);
 }
@@ -147,7 +148,9 @@ static void choose(struct input *in, const uint8_t *tail)
     in->header.width = image_reduced(width, scale);
     in->header.height = image_reduced(height, scale);
     in->header.scale = (uint8_t)scale;
-    in->region = tail[3] & IS_WHOLE ? (struct region){0, 0, in->header.height, in->header.width} : chosen_region(tail + 4, &in->header);
+    in->region = chosen_region(tail + 4, &in->header);
+    if (tail[3] & IS_WHOLE && !is_large(&in->header))
+        in->region = (struct region){0, 0, in->header.height, in->header.width};
     in->in_file = scale == 1 ? in->region : image_region_in_file(in->region, scale, width, height);
 }
 
@@ -164,12 +167,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = {.file = malloc(n + !n), .n = n}; /* exactly its size */
     PROMISE(in.file);
     memcpy((uint8_t *)in.file, data, n);
-    if (codec_jpeg.probe(in.file, n < CODEC_PROBE_BYTES ? n : CODEC_PROBE_BYTES) && codec_jpeg.header(in.file, n, &in.header, &e) == 0 &&
-        (uint64_t)in.header.width * in.header.height <= FUZZ_MAX_PIXELS) {
+    if (codec_jpeg.probe(in.file, n < CODEC_PROBE_BYTES ? n : CODEC_PROBE_BYTES) && codec_jpeg.header(in.file, n, &in.header, &e) == 0) {
         choose(&in, tail);
         ask_turbo(&in);
-        learn_and_use(&in);
-        use_hostile(&in, data + n, record_bytes, tail[3] & IS_SEALED);
+        if (in.verdict != FB_E_BUDGET) {
+            learn_and_use(&in);
+            use_hostile(&in, data + n, record_bytes, tail[3] & IS_SEALED);
+        }
         free(in.theirs);
     }
     free((uint8_t *)in.file);

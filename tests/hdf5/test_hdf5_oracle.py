@@ -138,6 +138,35 @@ def test_contiguous_compact_and_unwritten_equal_h5py(tool: Tool, tmp_path: Path,
     assert compared > len(DTYPES) * 27
 
 
+@pytest.mark.parametrize("when", ["NEVER", "ALLOC", "IFSET"])
+def test_what_was_never_written_has_the_fill_value_only_where_h5py_has_it(tool: Tool, tmp_path: Path, when: str) -> None:
+    """Data sets may be told never to be filled: then h5py shows zeros, whatever their fill value."""
+    rng = np.random.default_rng(9)
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as f:
+        layouts = ["contiguous", "chunked", "gzip", "compact", "scaleoffset"]
+        for dtype, layout, part in itertools.product(["<i4", ">i2", "<f8"], layouts, [0, 3]):
+            plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plist.set_fill_value(np.array(77, dtype))
+            plist.set_fill_time(getattr(h5py.h5d, f"FILL_TIME_{when}"))
+            if layout in ("contiguous", "compact"):
+                plist.set_layout(getattr(h5py.h5d, layout.upper()))
+            else:
+                plist.set_chunk((4, 3))
+            if layout == "gzip":
+                plist.set_deflate(4)
+            if layout == "scaleoffset" and dtype != "<f8":
+                plist.set_scaleoffset(h5py.h5z.SO_INT, 0)
+            kind = h5py.h5t.py_create(np.dtype(dtype))
+            made = h5py.h5d.create(f.id, f"{layout} {dtype[1:]} {part}".encode(), kind, h5py.h5s.create_simple((11, 5)), plist)
+            if part:
+                h5py.Dataset(made)[:part] = rng.integers(1, 9, (part, 5))
+    found = tool.open(path)
+    with h5py.File(path) as f:
+        for name in f:
+            compare(tool, found[name], expected_of(f[name]), rng)
+
+
 @pytest.mark.parametrize("codec", ["LZ4", "Zstd"])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_lz4_and_zstd_of_hdf5plugin_equal_h5py(tool: Tool, tmp_path: Path, codec: str, shuffle: bool) -> None:

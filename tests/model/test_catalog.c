@@ -388,6 +388,39 @@ static void a_truncated_catalog_is_refused_at_every_length(void **state)
     free(bytes);
 }
 
+/* As on a file server: cut off at any time, it is an error when it is opened, and nothing afterwards. */
+static void a_catalog_that_is_read_needs_its_file_no_longer(void **state)
+{
+    (void)state;
+    size_t size;
+    uint8_t *bytes = image_of(600, &size);
+    for (int cut = 0; cut < 3; cut++) {
+        struct catalog *c;
+        struct fb_error e;
+        error_clear(&e);
+        int fd = memfd_create("catalog", 0);
+        assert_int_equal(write(fd, bytes, size), size);
+        if (cut == 0) { /* after its size was asked for */
+            assert_int_equal(ftruncate(fd, (off_t)size / 2), 0);
+            assert_int_equal(catalog_open_read(fd, size, "cut", &c, &e), FB_E_IO);
+            assert_null(c);
+        } else {
+            assert_int_equal(catalog_open_read(fd, size, "read", &c, &e), 0);
+            assert_int_equal(ftruncate(fd, cut == 1 ? 0 : (off_t)size / 2), 0);
+            assert_true(read_everything(c));
+            catalog_close(c);
+        }
+        close(fd);
+    }
+    int fd = open(".", O_RDONLY | O_DIRECTORY);
+    struct catalog *c;
+    struct fb_error e;
+    error_clear(&e);
+    assert_true(catalog_open_read(fd, 4096, "unreadable", &c, &e) == FB_E_IO && e.sys_errno == EISDIR);
+    close(fd);
+    free(bytes);
+}
+
 static void every_flipped_bit_is_found_before_it_is_used(void **state)
 {
     (void)state;
@@ -562,6 +595,7 @@ int main(void)
         cmocka_unit_test(the_fingerprint_is_keys_and_labels_and_nothing_else),
         cmocka_unit_test(the_fingerprint_is_frozen),
         cmocka_unit_test(a_truncated_catalog_is_refused_at_every_length),
+        cmocka_unit_test(a_catalog_that_is_read_needs_its_file_no_longer),
         cmocka_unit_test(every_flipped_bit_is_found_before_it_is_used),
         cmocka_unit_test(damage_in_one_block_leaves_the_others_usable),
         cmocka_unit_test(a_hostile_catalog_with_right_checksums_never_crashes),

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "model/learnt.h"
+#include "model/learnt_format.h"
 
 static char dir[256];
 static const struct log silent;
@@ -292,6 +294,170 @@ static void a_place_that_cannot_be_written_is_an_empty_store(void **state)
     assert_null(l);
 }
 
+/* ---- many segments ---- */
+
+/* A run each that learns one record. The lock keeps them from being merged meanwhile. */
+static void make_segments(int n)
+{
+    char path[300];
+    snprintf(path, sizeof(path), "%s/merge.lock", dir);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    for (int i = 0; i < n; i++) {
+        struct learnt *l = open_store();
+        put(l, (uint64_t)i, length_of((uint64_t)i));
+        learnt_close(l);
+    }
+    assert_int_equal(segments_on_disk(), n);
+    close(lock);
+}
+
+static int descriptors(void)
+{
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    for (; readdir(d); n++)
+        ;
+    closedir(d);
+    return n;
+}
+
+static void hundreds_of_segments_take_few_descriptors(void **state)
+{
+    (void)state;
+    make_segments(300);
+    char path[300];
+    snprintf(path, sizeof(path), "%s/merge.lock", dir);
+    int lock = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(lock, LOCK_EX), 0); /* somebody else merges: they stay as they are */
+    int before = descriptors();
+    struct learnt *l = open_store();
+    assert_in_range(descriptors() - before, 0, 40);
+    assert_int_equal(count_found(l, 300), 300);
+    assert_in_range(descriptors() - before, 0, 40);
+    learnt_close(l);
+    assert_int_equal(descriptors(), before);
+    close(lock);
+    assert_int_equal(segments_on_disk(), 300);
+}
+
+static void many_segments_are_merged_at_the_next_start(void **state)
+{
+    (void)state;
+    make_segments(100);
+    struct learnt *living = open_store();
+    put(living, 100, length_of(100));
+    assert_int_equal(segments_on_disk(), 1); /* the living one's */
+    struct learnt *l = open_store();
+    assert_int_equal(count_found(l, 101), 101);
+    learnt_close(l);
+    learnt_close(living);
+}
+
+static void a_merge_takes_every_segment_however_few_descriptors_there_are(void **state)
+{
+    (void)state;
+    struct rlimit old, low;
+    make_segments(400);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    low = (struct rlimit){(rlim_t)descriptors() + 160, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    struct learnt_figures f;
+    struct fb_error e = {0};
+    int rc = learnt_merge(dir, NULL, NULL, &f, &e);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    if (rc < 0)
+        print_error("%s\n", e.cause);
+    assert_int_equal(rc, 0);
+    assert_int_equal(f.records, 400);
+    assert_int_equal(segments_on_disk(), 0);
+    struct learnt *l = open_store();
+    assert_int_equal(count_found(l, 400), 400);
+    learnt_close(l);
+}
+
+static void a_merge_that_knows_no_catalog_keeps_the_newest_record(void **state)
+{
+    (void)state;
+    struct learnt *l;
+    static uint8_t bytes[500];
+    fill(7, bytes, sizeof(bytes));
+    const struct learnt_identity old = {1000, 50};
+    for (int i = 0; i < 2; i++) { /* the old record is the longer one, and comes first or last */
+        l = open_store();
+        learnt_put(l, key_of(7), i ? &file : &old, bytes, i ? 300 : 500);
+        learnt_close(l);
+    }
+    assert_int_equal(merge(), 1);
+    l = open_store();
+    struct scratch s = {0};
+    assert_int_equal(learnt_get(l, key_of(7), &file, &s), 300);
+    scratch_free(&s);
+    learnt_close(l);
+}
+
+/* ---- file servers ---- */
+
+static bool everything_is_remote(int fd)
+{
+    (void)fd;
+    return true;
+}
+
+static bool nothing_is_remote(int fd)
+{
+    (void)fd;
+    return false;
+}
+
+static void an_index_that_is_read_is_the_one_that_is_mapped(void **state)
+{
+    (void)state;
+    make_segments(50);
+    assert_int_equal(merge(), 50);
+    struct learnt_merged mapped, was_read;
+    struct budget budget = {0};
+    atomic_store(&budget.limit, 1 << 20);
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
+    learnt_merged_open_as(&mapped, dir_fd, nothing_is_remote, NULL);
+    learnt_merged_open_as(&was_read, dir_fd, everything_is_remote, &budget);
+    assert_true(mapped.map && !mapped.read && was_read.read && !was_read.map);
+    assert_int_equal(was_read.count, mapped.count);
+    assert_memory_equal(was_read.entry, mapped.entry, mapped.count * sizeof(*mapped.entry));
+    learnt_merged_close(&mapped);
+    char path[300];
+    snprintf(path, sizeof(path), "%s/merged", dir);
+    assert_int_equal(truncate(path, 0), 0); /* by another machine: the index is in memory, records are not found */
+    for (uint64_t i = 0; i < 50; i++)
+        assert_int_not_equal(learnt_merged_find(&was_read, key_of(i)), 0);
+    learnt_merged_close(&was_read);
+    learnt_merged_open_as(&was_read, dir_fd, everything_is_remote, &budget);
+    assert_int_equal(was_read.fd, -1);
+    close(dir_fd);
+}
+
+/* ---- whose folder ---- */
+
+static void a_folder_that_others_may_write_to_is_not_used(void **state)
+{
+    (void)state;
+    struct learnt *l = open_store();
+    put(l, 1, 100);
+    learnt_close(l);
+    assert_int_equal(chmod(dir, 0777), 0);
+    learnt_open(&l, dir, NULL, &silent);
+    assert_null(l);
+    assert_int_equal(chmod(dir, 0770), 0); /* a group is trusted */
+    l = open_store();
+    assert_int_equal(count_found(l, 2), 1);
+    learnt_close(l);
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(chown(dir, 12345, 12345), 0);
+    learnt_open(&l, dir, NULL, &silent);
+    assert_null(l);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 int main(void)
 {
@@ -300,6 +466,11 @@ int main(void)
         TEST(a_later_record_replaces_an_earlier_one),         TEST(merging_keeps_all_and_removes_the_segments),
         TEST(merging_drops_what_is_no_longer_current),        TEST(damage_is_never_returned),
         TEST(a_killed_writer_loses_at_most_its_last_record),  TEST(a_place_that_cannot_be_written_is_an_empty_store),
+        TEST(hundreds_of_segments_take_few_descriptors),      TEST(many_segments_are_merged_at_the_next_start),
+        TEST(a_merge_takes_every_segment_however_few_descriptors_there_are),
+        TEST(a_merge_that_knows_no_catalog_keeps_the_newest_record),
+        TEST(an_index_that_is_read_is_the_one_that_is_mapped),
+        TEST(a_folder_that_others_may_write_to_is_not_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

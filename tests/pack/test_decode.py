@@ -153,7 +153,7 @@ def test_what_does_not_fit_is_said_before_it_starts_and_the_old_files_stay(photo
     try:
         for name in ("p.npy", "p.csv"):
             (disk / name).write_bytes(b"the old one")
-        said = run("pack", photos, "-o", disk / "p.npy", "--decode", "224x224", code=1)
+        said = run("pack", photos, "-o", disk / "p.npy", "--decode", "224x224", "--force", code=1)
         assert "need" in said and "free" in said
         assert {p.name: p.read_bytes() for p in disk.iterdir()} == {"p.npy": b"the old one", "p.csv": b"the old one"}
     finally:
@@ -198,8 +198,9 @@ def stop_midway(many: Path, out: Path, sent: signal.Signals = signal.SIGKILL) ->
     return process.returncode, said
 
 
-def resume(many: Path, out: Path) -> dict:
-    done = subprocess.run([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--resume", "--json"], capture_output=True, text=True)
+def resume(many: Path, out: Path, *more: str) -> dict:
+    done = subprocess.run([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--resume", "--json", *more], capture_output=True,
+                          text=True)
     assert done.returncode == 4, done.stderr
     return json.loads(done.stdout)
 
@@ -257,6 +258,27 @@ def test_an_interrupted_decoder_says_how_to_go_on(many: Path, tmp_path: Path) ->
     assert code == 130 and "--resume" in said
 
 
+@pytest.mark.parametrize("name", ["p.npy", "p.csv", "p.npy.catalog"])
+def test_outputs_that_are_there_stay_unless_forced(photos: Path, tmp_path: Path, name: str) -> None:
+    """Names and labels lie beside the pixels: a table that somebody wrote by hand is not theirs to replace."""
+    (tmp_path / name).write_bytes(b"the old one")
+    how = ("pack", photos, "-o", tmp_path / "p.npy", "--decode", "8x8")
+    for more in ((), ("--resume",)):
+        said = run(*how, *more, code=1)
+        assert "--force" in said and name in said
+        assert [(p.name, p.read_bytes()) for p in tmp_path.glob("p.*")] == [(name, b"the old one")]
+    run(*how, "--force")
+    assert len(np.load(tmp_path / "p.npy")) > 0 and (tmp_path / "p.csv").read_text().startswith("path")
+
+
+def test_a_manifest_is_not_replaced_by_the_table_of_its_own_pixels(photos: Path, tmp_path: Path) -> None:
+    manifest = photos / "list.csv"
+    manifest.write_text("path\n" + "".join(f"{p.relative_to(photos)}\n" for p in sorted(photos.rglob("*.jpg"))))
+    before = manifest.read_bytes()
+    said = run("pack", manifest, "-o", photos / "list.npy", "--decode", "8x8", "--force", code=2)
+    assert "source" in said and manifest.read_bytes() == before and not (photos / "list.npy").exists()
+
+
 def test_a_decoder_killed_at_any_moment_leaves_the_old_files_or_the_new(many: Path, tmp_path: Path) -> None:
     expected, out = whole(many, tmp_path), tmp_path / "out" / "p.npy"
     out.parent.mkdir()
@@ -265,8 +287,8 @@ def test_a_decoder_killed_at_any_moment_leaves_the_old_files_or_the_new(many: Pa
     lasts, rng, kills = time.monotonic() - began, random.Random(3), 0
     out.write_bytes(b"the old one")
     for _ in range(100 if IS_SOAK else 6):
-        process = subprocess.Popen([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--resume"], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--resume", "--force"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             process.wait(timeout=rng.uniform(0, lasts))
         except subprocess.TimeoutExpired:
@@ -274,5 +296,5 @@ def test_a_decoder_killed_at_any_moment_leaves_the_old_files_or_the_new(many: Pa
             process.wait()
             kills += 1
         assert out.read_bytes() in (b"the old one", expected["x.npy"])
-    resume(many, out)
+    resume(many, out, "--force")
     assert result_of(out) == expected and kills > 0

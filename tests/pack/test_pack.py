@@ -204,7 +204,7 @@ def test_what_was_learnt_rides_along(photos: Path, tmp_path: Path, monkeypatch: 
     shutil.copy(tmp_path / "p.tar", tmp_path / "copy.tar")  # another time, too
     assert json.loads(run("index", tmp_path / "copy.tar", "--json"))["records"] == known
     for _ in range(3):  # and again, at the same place: what was known of the one before does not stand in the way
-        run("pack", tmp_path / "copy.tar", "-o", tmp_path / "again.tar")
+        run("pack", tmp_path / "copy.tar", "-o", tmp_path / "again.tar", "--force")
         run("info", tmp_path / "again.tar")
         assert json.loads(run("index", tmp_path / "again.tar", "--json"))["records"] == known
 
@@ -266,6 +266,51 @@ def test_the_output_must_have_a_sensible_name(photos: Path, tmp_path: Path) -> N
     run("pack", photos, "-o", tmp_path / "no" / "such" / "p.tar", code=1)
 
 
+@pytest.mark.parametrize("there, more", [("p.tar", []), ("p-000000.tar", ["--shard-size", "64KiB"]), ("p-000099.tar", ["--shard-size", "64KiB"])])
+def test_an_output_that_is_there_stays_unless_forced(photos: Path, tmp_path: Path, there: str, more: list[str]) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / there).write_bytes(b"the old one")
+    for further in ((), ("--resume",)):
+        said = run("pack", photos, "-o", out / "p.tar", *more, *further, code=1)
+        assert "--force" in said and there in said
+        assert [(p.name, p.read_bytes()) for p in out.iterdir()] == [(there, b"the old one")]
+    run("pack", photos, "-o", out / "p.tar", *more, "--force")
+    run("verify", out / ("p-000000.tar" if more else "p.tar"))
+
+
+def test_other_names_do_not_stand_in_the_way(photos: Path, tmp_path: Path) -> None:
+    for name in ("p-1.tar", "p-00000x.tar", "p-000000.tar.old", "q-000000.tar", "p.csv", "p.tar"):
+        (tmp_path / name).write_bytes(b"another")
+    run("pack", photos, "-o", tmp_path / "p.tar", "--shard-size", "64KiB")
+    assert (tmp_path / "p.tar").read_bytes() == b"another"
+
+
+def test_a_link_is_not_followed_and_a_source_never_written_to(photos: Path, tmp_path: Path) -> None:
+    run("pack", photos, "-o", tmp_path / "p.tar")
+    before = (tmp_path / "p.tar").read_bytes()
+    (tmp_path / "link.tar").symlink_to("p.tar")
+    (tmp_path / "lost.tar").symlink_to("nowhere")
+    for name in ("link.tar", "p.tar"):
+        run("pack", tmp_path / "p.tar", "-o", tmp_path / name, "--force", code=2)
+    for name in ("link.tar", "lost.tar"):
+        run("pack", photos, "-o", tmp_path / name, code=1)
+    assert (tmp_path / "p.tar").read_bytes() == before and not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_that_comes_while_packing_stays(many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out" / "p.tar"
+    out.parent.mkdir()
+    process = subprocess.Popen([COMMAND, "pack", many, "-o", out], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not list(out.parent.iterdir()):
+        time.sleep(0.001)
+    out.write_bytes(b"came meanwhile")
+    _, said = process.communicate()
+    assert process.returncode == 1 and "--force" in said and out.read_bytes() == b"came meanwhile"
+    run("pack", many, "-o", out, "--resume", "--force")
+    run("verify", out)
+
+
 def test_out_of_disk_leaves_the_old_pack(photos: Path, tmp_path: Path) -> None:
     """A file system of 300 KiB; needs the right to mount one."""
     small = tmp_path / "small"
@@ -277,7 +322,7 @@ def test_out_of_disk_leaves_the_old_pack(photos: Path, tmp_path: Path) -> None:
         before = (small / "p.tar").read_bytes()
         for i in range(20):
             put(photos / "cat" / f"more{i}.jpg", i, size=9000)
-        said = run("pack", photos, "-o", small / "p.tar", code=1)
+        said = run("pack", photos, "-o", small / "p.tar", "--force", code=1)
         assert "free" in said or "No space" in said
         assert (small / "p.tar").read_bytes() == before
         run("verify", small / "p.tar")
@@ -361,8 +406,8 @@ def test_a_killed_packer_leaves_the_old_pack_and_can_be_resumed(many: Path, tmp_
     lasts = time.monotonic() - began
     kills = resumed = 0
     for _ in range(200 if IS_SOAK else 12):
-        process = subprocess.Popen([COMMAND, "pack", many, "-o", out / "p.tar", "--resume", "--json", *shard], stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([COMMAND, "pack", many, "-o", out / "p.tar", "--resume", "--force", "--json", *shard],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         try:
             process.communicate(timeout=rng.uniform(0, lasts * 1.2))
             if process.returncode:
@@ -377,7 +422,7 @@ def test_a_killed_packer_leaves_the_old_pack_and_can_be_resumed(many: Path, tmp_
             kills += 1
             for p in out.glob("*.tar"):  # whole or the old one, never a part
                 assert p.read_bytes() == b"the old one" or p.read_bytes() in expected
-    answer = json.loads(run("pack", many, "-o", out / "p.tar", "--resume", "--json", *shard))
+    answer = json.loads(run("pack", many, "-o", out / "p.tar", "--resume", "--force", "--json", *shard))
     resumed = answer["resumed_samples"]
     assert [p.read_bytes() for p in sorted(out.glob("p-*.tar" if shard else "p.tar"))][:len(expected)] == expected
     assert not [p.name for p in out.iterdir() if p.name.startswith(".")]

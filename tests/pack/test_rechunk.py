@@ -164,7 +164,7 @@ def test_everything_stays_but_the_chunks(source: Path, tmp_path: Path, compress:
 def test_the_bytes_do_not_depend_on_threads_or_time(source: Path, tmp_path: Path) -> None:
     made = []
     for threads in (1, 2, 7):
-        run(source, "-o", tmp_path / "o.h5", "--rechunk", 10, "--threads", threads)
+        run(source, "-o", tmp_path / "o.h5", "--rechunk", 10, "--threads", threads, "--force")
         made.append((tmp_path / "o.h5").read_bytes())
         time.sleep(1.1)
     assert made[0] == made[1] == made[2]
@@ -285,16 +285,29 @@ def test_a_kill_leaves_the_old_file_and_the_next_run_cleans_up(tmp_path: Path) -
     lasts, expected, rng, kills = time.monotonic() - began, out.read_bytes(), random.Random(1), 0
     out.write_bytes(b"the old one")
     for i in range(100 if IS_SOAK else 8):
-        process = subprocess.Popen([COMMAND, "pack", path, "-o", out, "--rechunk", "16"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([COMMAND, "pack", path, "-o", out, "--rechunk", "16", "--force"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
         try:
             process.wait(timeout=rng.uniform(0, lasts))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL if i % 2 else signal.SIGINT)
             kills += process.wait() in (-9, -2, 130)  # or it was just through
         assert out.read_bytes() in (b"the old one", expected)
-    run(path, "-o", out, "--rechunk", 16)
+    run(path, "-o", out, "--rechunk", 16, "--force")
     assert out.read_bytes() == expected and kills > 0
     assert [p.name for p in out.parent.iterdir()] == ["o.h5"]
+
+
+def test_an_output_that_is_there_stays_unless_forced(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o.h5"
+    out.write_bytes(b"the old one")
+    assert "--force" in run(source, "-o", out, "--rechunk", 16, code=1)
+    assert out.read_bytes() == b"the old one"
+    run(source, "-o", out, "--rechunk", 16, "--force")
+    assert out.read_bytes() != b"the old one"
+    before = source.read_bytes()
+    run(source, "-o", source, "--rechunk", 16, "--force", code=2)  # the source itself is never written to
+    assert source.read_bytes() == before
 
 
 def test_out_of_disk_leaves_the_old_file(tmp_path: Path) -> None:
@@ -306,7 +319,7 @@ def test_out_of_disk_leaves_the_old_file(tmp_path: Path) -> None:
         with h5py.File(path, "w") as f:
             f["x"] = np.random.default_rng(0).normal(size=(1000, 1000))
         (disk / "o.h5").write_bytes(b"the old one")
-        said = run(path, "-o", disk / "o.h5", "--rechunk", 8, code=1)
+        said = run(path, "-o", disk / "o.h5", "--rechunk", 8, "--force", code=1)
         assert "space" in said, said
         assert [(p.name, p.read_bytes()) for p in disk.iterdir()] == [("o.h5", b"the old one")]
     finally:

@@ -127,6 +127,32 @@ def test_a_changed_archive_is_unpacked_again_and_the_old_copy_goes(plain: Path, 
     assert [p.read_bytes() for p in unpacked(cache)] == [plain.read_bytes()]
 
 
+@pytest.mark.parametrize("data", [b"", b"x", bytes(100), bytes(512), bytes(1 << 20), b"some text\n" * 9000, os.urandom(70000)],
+                         ids=["empty", "short", "zeros", "a zero block", "many zeros", "text", "noise"])
+@pytest.mark.parametrize("how", ["gz", "zst"])
+def test_what_holds_no_archive_is_not_unpacked(tmp_path: Path, cache: Path, how: str, data: bytes) -> None:
+    (tmp_path / "s.tar").write_bytes(data)
+    said = run("info", squeeze(tmp_path / "s.tar", how), code=3)
+    assert "no tar archive" in said
+    assert unpacked(cache) == [] and not list(cache.rglob("*.unpacking"))
+
+
+@pytest.mark.parametrize("how", ["gz", "zst"])
+def test_a_stream_that_grows_beyond_measure_is_stopped_early(tmp_path: Path, cache: Path, how: str) -> None:
+    """A sound archive of one sample and 200 MiB of zeros."""
+    with tarfile.open(tmp_path / "s.tar", "w") as t:
+        image = io.BytesIO()
+        Image.new("RGB", (9, 9)).save(image, "PNG")
+        for name, data in (("1.png", image.getvalue()), ("2.bin", bytes(200 << 20))):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            t.addfile(member, io.BytesIO(data))
+    path = squeeze(tmp_path / "s.tar", how)
+    said = run("info", path, code=3)
+    assert "250 times" in said and "plain .tar" in said
+    assert unpacked(cache) == [] and not list(cache.rglob("*.unpacking"))
+
+
 @pytest.mark.parametrize("how", ["gz", "zst"])
 def test_every_truncation_is_found_with_its_position(plain: Path, cache: Path, how: str) -> None:
     whole = squeeze(plain, how).read_bytes()
@@ -162,7 +188,9 @@ def test_what_grows_without_end_is_stopped_by_the_disk(tmp_path: Path, monkeypat
     try:
         monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
         bomb = tmp_path / "bomb.tar.gz"
-        bomb.write_bytes(gzip.compress(bytes(64 << 20)) * 8)
+        member = tarfile.TarInfo("1.bin")
+        member.size = 600 << 20
+        bomb.write_bytes(gzip.compress(member.tobuf()) + gzip.compress(bytes(1 << 20) + os.urandom(16 << 10)) * 590)  # 50 times its size
         said = run("info", bomb, code=1)
         assert "no room" in said or "space" in said
         assert sum(p.stat().st_size for p in disk.rglob("*") if p.is_file()) < 1 << 20

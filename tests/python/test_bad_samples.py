@@ -36,6 +36,21 @@ def test_a_damaged_file_stops_the_epoch_with_its_name(damaged: Path) -> None:
     assert error.path.endswith("cat/004.jpg") and error.stage == "decode" and error.cause and "004.jpg" in str(error)
 
 
+def test_the_remedy_names_the_argument_that_helps(damaged: Path) -> None:
+    with open_loader(damaged) as loader, pytest.raises(fb.SampleError) as caught:
+        list(loader)
+    assert 'on_error="skip"' in caught.value.remedy and "bad_samples" not in str(caught.value)
+
+
+def test_skip_says_when_nothing_good_is_found(tmp_path: Path) -> None:
+    make_photos(tmp_path, 30)
+    for path in tmp_path.rglob("*.jpg"):
+        path.write_bytes(b"nothing")
+    with open_loader(tmp_path, on_error="skip") as loader, pytest.raises(fb.SampleError, match="257 of 257 samples tried for one place") as caught:
+        list(loader)
+    assert "bad_samples" in caught.value.remedy
+
+
 def test_after_a_failure_a_new_epoch_may_be_started(damaged: Path) -> None:
     with open_loader(damaged, shuffle=True) as loader:
         for _ in range(3):

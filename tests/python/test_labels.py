@@ -118,6 +118,10 @@ with fb.Loader(sys.argv[1], labels=label, batch_size=6, transforms=[fb.Resize((8
         os.utime(sub, ns=(1, 1))  # settled long ago
     assert run_python(run, folder, env=env).stdout == "6 ('image', 'size', 'v') 21.0\n"
     assert run_python(run, folder, env=env).stdout == "0 ('image', 'size', 'v') 21.0\n"
+    kept = tmp_path / "cache/fullbore/labels"
+    kept.chmod(0o777)  # others may have put something there
+    assert run_python(run, folder, env=env).stdout.startswith("6 ")
+    kept.chmod(0o700)
     make_photos(folder, 8)
     assert run_python(run, folder, env=env).stdout.startswith("8 ")
     script.write_text(script.read_text().replace("[1.5, 2]", "[1.5, 3]"))

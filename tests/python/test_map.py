@@ -153,6 +153,103 @@ def test_a_kept_or_changed_input_harms_nobody(photos: Path) -> None:
     assert len(kept) >= 24 and sums == {int(a.astype(int).sum()) for batch, _ in expected for a in batch}
 
 
+KEEPERS = """
+import sys, threading
+import numpy as np
+import fullbore as fb
+
+class Keeper:
+    prev = None
+    def __init__(self):
+        self.all, self.lock, self.count = [], threading.Lock(), 0
+
+    def same(self, image):
+        self.prev = image                                 # mix-up with the previous sample
+        return image
+
+    def other(self, image):
+        self.prev = image
+        return image.copy()
+
+    def view(self, image):
+        self.prev = image
+        return self.prev[:]                               # the same memory by another name
+
+    def part(self, image):
+        self.prev = image
+        return image[:200]                                # contiguous, begins where the image does
+
+    def for_ever(self, image):
+        self.all.append(image)
+        return image
+
+    def previous(self, image):
+        with self.lock:
+            prev, self.prev = self.prev, image
+        return image if prev is None else prev
+
+    def previous_view(self, image):
+        with self.lock:
+            prev, self.prev = self.prev, image
+        return image if prev is None else prev[:]
+
+    def changed_later(self, image):
+        with self.lock:
+            prev, self.prev = self.prev, image
+            if prev is not None:
+                prev[:] = 7                               # it is theirs: what was returned must not change
+        return image
+
+    def fails(self, image):
+        self.prev = image
+        self.count += 1
+        if self.count % 3 == 0:
+            raise ValueError("no")
+        return image
+
+def run(maps):
+    got = {}
+    loader = fb.Loader(sys.argv[1], batch_size=4, threads=int(sys.argv[2]), shuffle=True, transforms=[*maps, fb.Resize((64, 64))],
+                       on_error="skip", framework="numpy")
+    for _ in range(3):
+        for batch in loader:
+            got.update({key: int(image.sum(dtype=int)) for key, image in zip(batch.sample_keys, batch[0])})
+    loader.close()
+    return got
+
+whole, part = run([]), run([fb.Map(lambda image: image[:200].copy())])
+for how in sys.argv[3:]:
+    print(how, end=" ", flush=True)
+    keeper = Keeper()
+    got, plain = run([fb.Map(getattr(keeper, how))]), part if how == "part" else whole
+    if how.startswith("previous"):
+        assert set(got.values()) <= set(plain.values()), how  # whole pictures, of other samples
+    else:
+        assert all(plain[key] == got[key] for key in got), how
+    if how == "for_ever":
+        assert len({image.tobytes() for image in keeper.all}) == len(plain) and len(keeper.all) >= 3 * len(plain)
+print("fine")
+"""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures whose pixels are given back to the system when they are freed: use after that is a crash."""
+    folder = tmp_path_factory.mktemp("large")
+    rng = np.random.default_rng(3)
+    for i in range(12):
+        colours = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+        Image.fromarray(colours).resize((400, 300), Image.Resampling.NEAREST).save(folder / f"{i}.png")
+    return folder
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_what_a_function_keeps_is_its_own_whatever_it_returns(large: Path, run_python: Any, threads: int) -> None:
+    ways = ["same", "other", "view", "part", "for_ever", "previous", "previous_view", "changed_later", "fails"]
+    done = run_python(KEEPERS, large, threads, *ways, env={"MALLOC_PERTURB_": "165", "PYTHONFAULTHANDLER": "1"})
+    assert done.returncode == 0 and done.stdout.endswith("fine\n"), (done.stdout, done.stderr[-2000:])
+
+
 def test_an_exception_carries_the_traceback_and_the_file(photos: Path) -> None:
     def augment(image: Any) -> Any:
         raise ValueError("too dark")
@@ -277,6 +374,74 @@ if sys.argv[2] == "close":
         done = run_python(script, photos, how)
         assert done.returncode == 0 and time.monotonic() - since < 30, done.stderr
         assert done.stdout.strip() in ("True", "")
+
+
+def test_a_function_that_comes_back_after_close_harms_nobody(run_python: Any, photos: Path) -> None:
+    script = """
+import gc, sys, threading, time, weakref
+import fullbore as fb
+class Slow:
+    def __init__(self):
+        self.entered, self.release, self.left = threading.Event(), threading.Event(), threading.Semaphore(0)
+    def __call__(self, image):
+        self.entered.set()
+        self.release.wait()
+        self.left.release()
+        return image
+slow = Slow()
+loader = fb.Loader(sys.argv[1], batch_size=4, threads=2, transforms=[fb.Map(slow), fb.Resize((8, 8))], framework="numpy")
+running = iter(loader)
+def wait():
+    try:
+        next(running)
+    except fb.Error as error:
+        assert "closed" in str(error), error
+waiter = threading.Thread(target=wait)
+waiter.start()
+slow.entered.wait()
+since = time.monotonic()
+loader.close()
+assert time.monotonic() - since < 2
+waiter.join()
+how, seen = sys.argv[2], weakref.ref(slow)
+if how != "exit":
+    slow.release.set()
+    slow.left.acquire()
+    del loader, running, waiter, slow
+    gc.collect()
+    for _ in range(1000):
+        if seen() is None:
+            break
+        time.sleep(0.01)
+    assert seen() is None            # the engine let go of it
+    with fb.Loader(sys.argv[1], batch_size=4, transforms=fb.Resize((8, 8)), framework="numpy") as other:
+        assert sum(len(batch[0]) for batch in other) == 24
+        assert other.stats()["left_behind_threads"] == 0
+else:
+    threading.Timer(0.02, slow.release.set).start()  # comes back while the interpreter ends, or just before
+print("fine")
+"""
+    for how, io in (("back", "slow:iops=40"), ("back", "pread"), ("exit", "slow:iops=40"), ("exit", "pread")):
+        done = run_python(script, photos, how, env={"FULLBORE_IO": io, "PYTHONFAULTHANDLER": "1"})
+        assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr[-2000:]
+
+
+def test_a_function_that_crashes_is_named_by_faulthandler(run_python: Any, photos: Path) -> None:
+    script = """
+import ctypes, faulthandler, signal, sys, threading
+import fullbore as fb
+faulthandler.enable()
+def crash(image):
+    if sys.argv[2] == "read":
+        ctypes.string_at(8)
+    signal.pthread_kill(threading.get_ident(), getattr(signal, sys.argv[2]))
+    return image
+loader = fb.Loader(sys.argv[1], batch_size=4, transforms=[fb.Map(crash), fb.Resize((8, 8))], framework="numpy")
+next(iter(loader))
+"""
+    for how in ("read", "SIGBUS", "SIGABRT"):
+        done = run_python(script, photos, how, timeout=30)
+        assert done.returncode < 0 and "Fatal Python error" in done.stderr and "in crash" in done.stderr, (how, done.stderr)
 
 
 def test_two_loaders_with_functions_and_reopened_ones_work(photos: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -36,6 +37,45 @@ def engine_threads() -> list[str]:
         except OSError:
             pass
     return [name for name in names if name.startswith("fb-")]
+
+
+def test_the_engines_threads_work_in_the_background_and_the_programs_own_does_not(photos: Path) -> None:
+    with open_loader(photos, threads=3) as loader:
+        next(iter(loader))
+        policies: dict[str, set[int]] = {}
+        for task in Path("/proc/self/task").iterdir():
+            with contextlib.suppress(OSError):  # it may end meanwhile
+                policies.setdefault((task / "comm").read_text().strip(), set()).add(os.sched_getscheduler(int(task.name)))
+    ours = {name: found for name, found in policies.items() if name.startswith("fb-")}
+    assert {"fb-w0", "fb-w1", "fb-w2", "fb-plan", "fb-help"} <= ours.keys()
+    assert set().union(*ours.values()) == {os.SCHED_BATCH}
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+FORBIDDEN = """
+import ctypes, struct, sys
+import fullbore as fb
+number = {"x86_64": 314, "aarch64": 274}[__import__("platform").machine()]  # sched_setattr
+code = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, number, 0x06, 0, 0, 0x50001, 0x06, 0, 0, 0x7FFF0000)  # load it; is it that? EPERM; allowed
+memory = ctypes.create_string_buffer(code, len(code))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(memory)), 16)
+libc = ctypes.CDLL(None)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program):
+    sys.exit(77)
+for _ in range(2):
+    with fb.Loader(sys.argv[1], batch_size=5, transforms=[fb.CenterCrop(8)], framework="numpy") as loader:
+        print(sum(len(batch[0]) for batch in loader))
+"""
+
+
+def test_a_sandbox_that_keeps_threads_in_the_foreground_is_told_once(photos: Path) -> None:
+    run = subprocess.run([sys.executable, "-c", FORBIDDEN, str(photos)], capture_output=True, text=True, timeout=120)
+    if run.returncode == 77:
+        pytest.skip("this kernel takes no seccomp filter")
+    with open_loader(photos) as loader:
+        count = loader.sample_count
+    assert run.stdout.split() == [str(count)] * 2, run.stderr
+    assert run.stderr.count("SCHED_BATCH") == 1, run.stderr
 
 
 # ---- forks

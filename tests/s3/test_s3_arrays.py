@@ -110,16 +110,18 @@ def test_many_objects_are_looked_into_side_by_side(server: Server, env: dict[str
     assert not [r for r in server.log if "range" in r.headers], "what was learnt is not learnt again"
 
 
-def test_a_cache_serves_the_second_epoch(server: Server, env: dict[str, str], arrays: Path, wavs: Path, tmp_path: Path) -> None:
+def test_a_cache_serves_what_it_kept(server: Server, env: dict[str, str], arrays: Path, wavs: Path, tmp_path: Path) -> None:
     upload(server, arrays, "arrays")
     upload(server, wavs, "wavs")
     for name, options in (("arrays", "'sample': 'file'"), ("wavs", "'transforms': [fb.CropOrPad(900)]")):
         plain = load(env, f"s3://bucket/{name}", "{%s}" % options, epochs=2)
-        server.log.clear()
-        cached = load(env, f"s3://bucket/{name}", "{%s, 'cache_dir': %r}" % (options, str(tmp_path / f"cache-{name}")), epochs=2)
-        assert (cached["hash"], cached["keys"]) == (plain["hash"], plain["keys"])
-        asked = [r.path for r in server.log if "list-type" not in r.query and "range" not in r.headers]
-        assert len(asked) == len(set(asked)), "an object was fetched twice"
+        for _ in range(6):  # what cannot be stored in time is only read: on a busy machine it takes more than one turn
+            server.log.clear()
+            cached = load(env, f"s3://bucket/{name}", "{%s, 'cache_dir': %r}" % (options, str(tmp_path / f"cache-{name}")), epochs=2)
+            assert (cached["hash"], cached["keys"]) == (plain["hash"], plain["keys"])
+            if not (asked := [r.path for r in server.log if "list-type" not in r.query and "range" not in r.headers]):
+                break
+        assert asked == [], "what was kept was fetched again"
 
 
 def test_damaged_objects_are_bad_samples(server: Server, env: dict[str, str], arrays: Path) -> None:

@@ -183,6 +183,30 @@ def test_redirects_to_other_schemes_are_not_followed(server: Server, env: dict[s
     assert o["status"] == E_IO and "not followed" in o["cause"] and len(server.log) == 1
 
 
+@pytest.mark.parametrize("host", ["localhost", "[::1]", "127.0.0.2", "0.0.0.0", "2130706433", "127.1", "169.254.169.254", "example.org",
+                                  "127.0.0.1@localhost", "127.0.0.1.nip.io"])
+def test_redirects_to_other_hosts_are_not_followed(server: Server, env: dict[str, str], host: str) -> None:
+    """Nobody is asked there: the same port listens for the names of this machine."""
+    server.put("bucket", "o", DATA)
+    port = server.url.rsplit(":", 1)[1]
+    server.faults = [Fault("redirect", "/o", headers={"Location": f"http://{host}:{port}/bucket/elsewhere"})]
+    o = get(env, "s3://bucket", [Ask("o", size=len(DATA))]).objects[0]
+    assert o["status"] == E_IO and "not followed" in o["cause"] and "AWS_ENDPOINT_URL" in o["remedy"]
+    assert len(server.log) == 1
+
+
+@pytest.mark.parametrize("code", ["PermanentRedirect", "AuthorizationHeaderMalformed"])
+def test_a_bucket_in_another_region_is_still_found(server: Server, env: dict[str, str], code: str) -> None:
+    """Amazon's answer to a wrong region is a redirect, too: it names the region, and the request is signed anew for that."""
+    server.put("bucket", "o", DATA)
+    status = 301 if code == "PermanentRedirect" else 400
+    server.region = "eu-north-1"
+    headers = {"x-amz-bucket-region": server.region, "Location": "http://169.254.169.254/"}
+    server.faults = [Fault("status", "/o", times=1, status=status, code=code, headers=headers)]
+    o = get(env | {"AWS_REGION": "us-west-2"}, "s3://bucket", [Ask("o", size=len(DATA))]).objects[0]
+    assert o["sha256"] == sha(DATA), o
+
+
 def test_redirects_carry_no_credentials(server: Server, env: dict[str, str]) -> None:
     other = Server()
     try:

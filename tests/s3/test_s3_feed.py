@@ -61,6 +61,26 @@ def test_a_bucket_is_the_same_data_set_as_its_folder(server: Server, env: dict[s
     assert ours["kind"] == "s3"
 
 
+def test_keys_and_answers_do_not_steer_a_terminal(server: Server, env: dict[str, str], photos: Path) -> None:
+    """Keys, and what a server says when it refuses, may hold anything."""
+    hostile = "e\x1b]0;owned\x07\x1b[31m\r\nfullbore: all is well\x9b2J\u202e"
+    good = next(photos.rglob("*.jpg")).read_bytes()
+    for i in range(4):
+        server.put("bucket", f"data/{hostile}/{hostile}{i}.jpg", good if i % 2 else b"\x1b[2J")
+    env = env | {"FULLBORE_LOG": "debug", "FULLBORE_S3_LIST_MAX_AGE": "0"}
+    refused = Fault("status", "jpg", status=403, code=hostile)
+    for faults in ([], [refused]):
+        server.faults = faults
+        skips = ("bench", "--batch-size", "2", "--epochs", "1", "--on-error", "skip", "--json")
+        for words in (("info",), ("info", "--json"), ("bench", "--epochs", "1"), *(() if faults else (skips,))):
+            done = subprocess.run([COMMAND, words[0], "s3://bucket/data", *words[1:]], env=env, capture_output=True, timeout=100)
+            said = (done.stdout + done.stderr).decode()
+            assert not [c for c in said if (not c.isprintable() and c != "\n")], said
+            assert not [line for line in said.splitlines() if line.startswith("fullbore: all is well")]
+            if done.returncode == 0 and "--json" in words:
+                json.loads(done.stdout)
+
+
 def test_listings_are_kept_for_a_while(server: Server, env: dict[str, str], photos: Path) -> None:
     upload(server, photos)
     assert info(env, "s3://bucket/data")["catalog_is_new"]

@@ -142,6 +142,73 @@ static void endpoints_are_found(void **state)
     set_env(NULL, NULL, NULL);
 }
 
+struct elsewhere {
+    const char *endpoint, *url;
+    bool is_ours;
+};
+
+static void redirects_stay_with_the_endpoint(void **state)
+{
+    (void)state;
+    static const struct elsewhere cases[] = {
+        {NULL, "https://bucket.s3.eu-west-1.amazonaws.com/k", true},
+        {NULL, "https://bucket.s3-eu-west-1.amazonaws.com/k?x=1", true},
+        {NULL, "https://BUCKET.S3.amazonaws.com/k", true},
+        {NULL, "https://s3.dualstack.eu-west-1.amazonaws.com/bucket/k", true},
+        {NULL, "https://bucket.s3.eu-west-1.amazonaws.com:8443/k", true},
+        {NULL, "http://bucket.s3.eu-west-1.amazonaws.com/k", false}, /* not from https to http */
+        {NULL, "https://other.s3.eu-west-1.amazonaws.com/k", false},
+        {NULL, "https://s3-evil-12.us-east-1.elb.amazonaws.com/k", false},
+        {NULL, "https://ec2-1-2-3-4.compute.amazonaws.com/k", false},
+        {NULL, "https://bucket.s3.eu-west-1.amazonaws.com.evil.org/k", false},
+        {NULL, "https://s3.amazonaws.com.cn/k", false},
+        {NULL, "https://169.254.169.254/latest/meta-data/", false},
+        {NULL, "https://evil.org/bucket.s3.eu-west-1.amazonaws.com", false},
+        {NULL, "https://bucket.s3.eu-west-1.amazonaws.com@evil.org/", false},
+        {NULL, "https://evil.org\\@bucket.s3.eu-west-1.amazonaws.com/", false},
+        {NULL, "https://evil.org#bucket.s3.eu-west-1.amazonaws.com/", false},
+        {NULL, "https://evil.org%2f.s3.eu-west-1.amazonaws.com/", false},
+        {NULL, "https:/bucket.s3.amazonaws.com/k", false},
+        {NULL, "https:///k", false},
+        {NULL, "file:///etc/passwd", false},
+        {NULL, "//bucket.s3.amazonaws.com/k", false},
+        {NULL, "/k", false},
+        {NULL, "", false},
+        {"http://minio.example.com:9000", "http://minio.example.com:9001/bucket/k", true},
+        {"http://minio.example.com:9000", "https://minio.example.com/bucket/k", true},
+        {"http://minio.example.com:9000", "http://node2.minio.example.com:9000/bucket/k", true},
+        {"http://minio.example.com:9000", "http://evilminio.example.com:9000/bucket/k", false},
+        {"http://minio.example.com:9000", "http://example.com/bucket/k", false},
+        {"http://minio.example.com:9000", "http://127.0.0.1/bucket/k", false},
+        {"http://minio.example.com:9000", "http://localhost/bucket/k", false},
+        {"http://minio.example.com:9000", "http://[::1]/bucket/k", false},
+        {"http://minio.example.com:9000", "http://2130706433/bucket/k", false},
+        {"http://minio.example.com:9000", "http://169.254.169.254/latest/meta-data/", false},
+        {"http://minio.example.com:9000", "http://minio.example.com.:9000/k", false},
+        {"http://minio.example.com:9000", "ftp://minio.example.com/k", false},
+        {"https://minio.example.com", "http://minio.example.com/k", false},
+        {"http://127.0.0.1:9000", "http://127.0.0.1:9001/bucket/k", true},
+        {"http://127.0.0.1:9000", "http://x.127.0.0.1:9001/bucket/k", false},
+        {"http://127.0.0.1:9000", "http://127.0.0.2/bucket/k", false},
+        {"http://127.0.0.1:9000", "http://[::1]:9000/bucket/k", false},
+        {"http://[::1]:9000", "http://[::1]:9001/bucket/k", true},
+        {"http://localhost:9000", "http://localhost/bucket/k", true},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct s3_place p;
+        set_env(cases[i].endpoint, "eu-west-1", NULL);
+        assert_int_equal(s3_place_find(&p, "s3://bucket", NULL), 0);
+        if (s3_place_may_redirect(&p, cases[i].url) != cases[i].is_ours)
+            fail_msg("%s -> %s", cases[i].endpoint ? cases[i].endpoint : "Amazon", cases[i].url);
+    }
+    struct s3_place p;
+    set_env("http://h.org:80", NULL, "virtual");
+    assert_int_equal(s3_place_find(&p, "s3://bucket", NULL), 0);
+    assert_true(s3_place_may_redirect(&p, "http://bucket.h.org/k") && s3_place_may_redirect(&p, "http://h.org/bucket/k"));
+    assert_false(s3_place_may_redirect(&p, "http://bucket.org/k"));
+    set_env(NULL, NULL, NULL);
+}
+
 static void what_is_no_place_is_refused(void **state)
 {
     (void)state;
@@ -388,6 +455,7 @@ int main(void)
         cmocka_unit_test(errors_are_read_from_answers),
         cmocka_unit_test(profiles_are_read_as_awss_tools_do),
         cmocka_unit_test(endpoints_are_found),
+        cmocka_unit_test(redirects_stay_with_the_endpoint),
         cmocka_unit_test(what_is_no_place_is_refused),
         cmocka_unit_test(ranges_are_taken_only_as_asked_for),
         cmocka_unit_test(versions_are_kept_apart),

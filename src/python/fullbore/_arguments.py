@@ -24,7 +24,7 @@ _ON_ERROR = {"raise": 0, "skip": 1}
 _DTYPES = ("uint8", "float16", "bfloat16", "float32", "float64", "int16")
 _SHUFFLES = {False: 0, True: 1, "window": 2}
 _SAMPLES = {"auto": 0, "row": 1, "file": 2}
-_HDF5 = (".h5", ".hdf5", ".he5", ".hdf")
+_HDF5 = (".h5", ".hdf5", ".he5", ".hdf", ".mat", ".nc", ".nc4")
 _ONE_ARRAY = (".npy", ".npz", ".safetensors")
 
 def plain_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,18 @@ def _are_rows(values: dict[str, Any]) -> bool:
     if values.get("sample") != _SAMPLES["auto"]:
         return values.get("sample") == _SAMPLES["row"]
     name = os.fsdecode(values.get("source", b"")).lower()
-    return name.endswith(_HDF5) or name.endswith(_ONE_ARRAY) and os.path.isfile(values["source"])
+    return name.endswith(_HDF5) or os.path.isfile(values.get("source", b"")) and (name.endswith(_ONE_ARRAY) or _is_hdf5(values["source"]))
+
+
+def _is_hdf5(path: bytes) -> bool:
+    """By the format's signature, at the beginning or behind a user block of 512 bytes or twice that, again and again."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            places = [0, *(512 << k for k in range(64) if 512 << k < size)]
+            return any(os.pread(file.fileno(), 8, place) == b"\x89HDF\r\n\x1a\n" for place in places)
+    except OSError:
+        return False
 
 
 def _column_length(labels: Any) -> int | None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ._build_meter import COMPUTE, IN, OUT, STAGES, WAIT, WRITE, Part, Times
+from ._talk import shown
 
 LOW_DEPTH = 8  # reads under way; storage has more to give
 LEAST_GAIN = 1.05  # less is not worth a word
@@ -174,7 +175,7 @@ def as_text(r: BuildReport) -> str:
     lines += [*_stages(r), *_waits(r), *_ends(r)]
     lines += [f"left out: {key}: {cause}" for key, cause in r.left_out]
     more = r.all.left_out - len(r.left_out)
-    return "\n".join(lines + ([f"left out: {more} more"] if more > 0 else []))
+    return "\n".join(shown(line) for line in lines + ([f"left out: {more} more"] if more > 0 else []))
 
 
 def _part(name: str, p: Part) -> str:

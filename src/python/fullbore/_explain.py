@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ._talk import shown
+
 # name in metrics() -> name in the loop's figures
 _LOOP = {
     "epochs_total": "epochs",
@@ -34,7 +36,7 @@ class Remedy:
         self.predicted_gain = predicted_gain
 
     def __repr__(self) -> str:
-        return self.change if self.predicted_gain is None else f"{self.predicted_gain:.2f}x  {self.change}"
+        return shown(self.change if self.predicted_gain is None else f"{self.predicted_gain:.2f}x  {self.change}")
 
 
 class Verdict:
@@ -55,7 +57,7 @@ class Verdict:
 
     def __str__(self) -> str:
         starved = "" if self.starved_ratio is None else f", starved {100 * self.starved_ratio:.0f} % of the time"
-        lines = [self.kind + starved, *("  " + line for line in self.evidence)]
+        lines = [self.kind + starved, *("  " + shown(line) for line in self.evidence)]
         if self.remedies and self.gain_bound is not None:
             lines.append(f"  at best {self.gain_bound:.2f} times as fast; what would help, best first:")
         return "\n".join(lines + [f"    {remedy!r}" for remedy in self.remedies])

@@ -12,9 +12,11 @@ import ctypes
 import errno
 import fcntl
 import os
+import signal
 import struct
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -206,15 +208,38 @@ class Hdf5File:
         high = fcntl.fcntl(write, fcntl.F_DUPFD_CLOEXEC, 10)
         source = fcntl.fcntl(description, fcntl.F_DUPFD_CLOEXEC, 10)
         try:
-            actions = [(os.POSIX_SPAWN_DUP2, source, 0), (os.POSIX_SPAWN_DUP2, high, 1), (os.POSIX_SPAWN_DUP2, data, _FD)]
-            child = os.posix_spawn(self._helper, ["fullbore-hdf5", "adopt"], os.environ, file_actions=actions)
+            actions = [(os.POSIX_SPAWN_DUP2, source, 0), (os.POSIX_SPAWN_DUP2, high, 1), (os.POSIX_SPAWN_DUP2, data, _FD),
+                       (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+            child = os.posix_spawn(self._helper, ["fullbore-hdf5", "adopt", str(os.getpid())], _environment(), file_actions=actions)
         finally:
             for fd in (data, write, high, source):
                 os.close(fd)
-        with os.fdopen(read, "rb") as pipe:
-            said = pipe.read().decode(errors="replace").strip()
-        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0:
-            raise Error(f"fullbore-hdf5 could not make the file: {said or 'it ended without a word'}", stage="build", path=str(self.path))
+        try:
+            status, said = self._follow(child, read)
+        finally:
+            os.close(read)
+        if status != 0:
+            lines = [line for line in said.decode(errors="replace").splitlines() if not line.startswith("p ")]
+            why = " ".join(lines).encode("unicode_escape").decode("ascii") or "it ended without a word"
+            raise Error(f"fullbore-hdf5 could not make the file: {why}", stage="build", path=str(self.path))
+
+    def _follow(self, child: int, pipe: int) -> tuple[int, bytes]:
+        """Until it ends: its status and what it said. Whoever says nothing and writes nothing for the time that an answer may take is ended."""
+        os.set_blocking(pipe, False)
+        said, moved, seen, limit = bytearray(), time.monotonic(), os.fstat(self.fd), _timeout()
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            some, now = _read_some(pipe), os.fstat(self.fd)
+            said = (said + some)[-_TEXT:]
+            if ended:
+                return os.waitstatus_to_exitcode(status), bytes(said)
+            if some or (now.st_size, now.st_blocks, now.st_mtime_ns) != (seen.st_size, seen.st_blocks, seen.st_mtime_ns):
+                moved, seen = time.monotonic(), now
+            if time.monotonic() - moved > limit:
+                _end(child)
+                raise Error(f"fullbore-hdf5 did not get on for {limit} s and was ended", stage="build", path=str(self.path),
+                            remedy="if the storage is slow, set FULLBORE_HDF5_TIMEOUT to more seconds")
+            time.sleep(0.01)
 
     def drop(self) -> None:
         """Gives up: nothing is left."""
@@ -222,6 +247,34 @@ class Hdf5File:
             self.partial.unlink(missing_ok=True)
             os.close(self.fd)
             self.fd = -1
+
+
+def _environment() -> dict[str, str]:
+    """What the helper needs to start; the rest, secrets among it, is none of its business."""
+    fixed = {"LC_ALL": "C", "HDF5_USE_FILE_LOCKING": "FALSE", "HDF5_PLUGIN_PATH": "", "HDF5_PLUGIN_PRELOAD": "::"}
+    passed_on = ("LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS")
+    return fixed | {name: os.environ[name] for name in passed_on if name in os.environ}
+
+
+def _timeout() -> int:
+    wish = os.environ.get("FULLBORE_HDF5_TIMEOUT", "")
+    return int(wish) if wish.isdecimal() and 1 <= int(wish) <= 86400 else 120
+
+
+def _read_some(pipe: int) -> bytes:
+    try:
+        return os.read(pipe, 65536)
+    except BlockingIOError:
+        return b""
+
+
+def _end(child: int) -> None:
+    """Kills it, and waits a moment: one that hangs in the kernel is left behind."""
+    os.kill(child, signal.SIGKILL)
+    for _ in range(500):
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return
+        time.sleep(0.01)
 
 
 def _rename_new(old: Path, new: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ._talk import progress_line
+from ._talk import progress_line, shown
 from .errors import SampleError, UsageError
 
 _logger = logging.getLogger("fullbore")
@@ -133,7 +133,7 @@ def _from_rows(rows: Mapping[str, Any], samples: Samples, where: str) -> Columns
                          remedy="its paths are relative to the source, or absolute; indices= leaves samples out")
     unused = rows.keys() - set(found)
     if unused:
-        _logger.warning("labels: %s no file among the samples", _some(sorted(unused), "row"))
+        _logger.warning("labels: %s no file among the samples", shown(_some(sorted(unused), "row")))
     return _columns([rows[row] for row in found if row is not None], samples.keys)
 
 
@@ -330,6 +330,8 @@ class _Kept:
         if self._path is None:
             return {}
         try:
+            if not (_is_trusted(self._path.parent) and _is_trusted(self._path)):
+                return {}
             kept = json.loads(self._path.read_text())
             labels: dict[str, Any] = kept["labels"] if kept["made"] == self._made else {}
             return labels
@@ -346,7 +348,13 @@ class _Kept:
             part.write_text(json.dumps({"made": self._made, "labels": labels}))
             os.replace(part, self._path)
         except (OSError, TypeError, ValueError) as error:
-            _logger.info("labels: they will be made again next time: %s", error)
+            _logger.info("labels: they will be made again next time: %s", shown(str(error)))
+
+
+def _is_trusted(path: Path) -> bool:
+    """As with catalogs: ours or root's, and not everybody may write to it."""
+    found = path.stat()
+    return found.st_uid in (os.geteuid(), 0) and not found.st_mode & 0o002
 
 
 def _identity(function: Callable[..., Any]) -> str | None:

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from typing import TextIO
 
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 _logger = logging.getLogger("fullbore")
+
+
+# C0 and C1 controls, line separators, marks that turn the direction of writing, and halves of characters (bytes that are not UTF-8).
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def shown(text: str) -> str:
+    """A name or a sentence as it may be printed: nothing in it steers a terminal. The engine escapes what it says in the same way.
+
+    >>> shown("a\\x1b[31m.jpg")
+    'a\\\\x1b[31m.jpg'
+    """
+    return _STEERING.sub(lambda match: "".join(f"\\x{byte:02x}" for byte in match[0].encode(errors=_errors_of(match[0]))), text)
+
+
+def _errors_of(character: str) -> str:
+    return "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"
 
 
 def listen() -> None:
@@ -27,7 +45,7 @@ def listen() -> None:
 def say(level: int, line: str) -> None:
     """One line of the engine's log."""
     if not sys.is_finalizing():
-        _logger.log(_LEVELS[min(level, len(_LEVELS) - 1)], "%s", line)
+        _logger.log(_LEVELS[min(level, len(_LEVELS) - 1)], "%s", shown(line))
 
 
 class Progress:

@@ -10,6 +10,8 @@ import errno
 import os
 from typing import Any
 
+from ._talk import shown
+
 __all__ = ["ArgumentError", "BudgetError", "Error", "NoMemoryError", "NotFoundError", "SampleError", "UsageError"]
 
 
@@ -33,7 +35,7 @@ class Error(Exception):
     def __init__(self, cause: str, *, stage: str = "arguments", path: str = "", offset: int | None = None, sample: int | None = None,
                  sys_errno: int | None = None, remedy: str = "") -> None:
         where = f"{path} at byte {offset}: " if path and offset is not None else f"{path}: " if path else ""
-        super().__init__(f"{stage}: {where}{cause}{'; ' if remedy else ''}{remedy}")
+        super().__init__(shown(f"{stage}: {where}{cause}{'; ' if remedy else ''}{remedy}"))
         self.cause, self.remedy, self.stage, self.path = cause, remedy, stage, path
         self.offset, self.sample, self.sys_errno = offset, sample, sys_errno
 
