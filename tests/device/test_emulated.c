@@ -158,14 +158,14 @@ static void a_kernel_waits_for_the_copy_and_notices_what_comes_over_it(void **st
 {
     (void)state;
     for (int is_early = 0; is_early < 2; is_early++) {
-        struct fixture x = set_up("emulated:1GB/s,1ms");
+        struct fixture x = set_up("emulated:1GB/s,50ms"); /* so that the kernel has begun before the second copy is over */
         struct fb_error e = {0};
         struct device_event *used;
         assert_int_equal(x.d->ops->event_new(x.d, &used, &e), 0);
         assert_int_equal(x.d->ops->copy(x.d, x.memory, x.host, BYTES, &e), 0);
         assert_int_equal(x.d->ops->record(x.d, x.event, DEVICE_COPY_STREAM, &e), 0);
         assert_int_equal(x.d->ops->wait(x.d, x.event, 3, &e), 0); /* never blocks */
-        assert_int_equal(emulated_kernel(x.d, 3, (void *)x.memory, BYTES, 30000000, &e), 0);
+        assert_int_equal(emulated_kernel(x.d, 3, (void *)x.memory, BYTES, 400000000, &e), 0);
         assert_int_equal(x.d->ops->record(x.d, used, 3, &e), 0);
         assert_int_equal(x.d->ops->query(x.d, used, &e), 0);
         if (!is_early)

@@ -290,9 +290,9 @@ LIES = {
     "promises_a_positive_code": ("request(); answer(5, b'')", "talk nonsense"),
     "sends_an_empty_record": ("\nwhile True: request(); answer(0, b'')", "is damaged"),
     "sends_a_random_record": ("\nwhile True: request(); answer(0, random.Random(2).randbytes(500))", "is damaged"),
-    "speaks_of_npy": ("\nwhile True: request(); answer(0, bytes([1, 0, 0]))", "another format"),
+    "speaks_of_npy": ("\nwhile True: request(); answer(0, bytes([2, 0, 0]))", "another format"),
     "lies_about_offsets": (
-        "\nwhile True: request(); answer(0, b'\\1\\3\\1\\1x' + bytes([11, 0, 4, 0, 0, 1, 100, 0xff, 0xff, 0x7f, 0x90, 3]))",
+        "\nwhile True: request(); answer(0, b'\\2\\3\\1\\1x' + bytes([11, 0, 4, 0, 0, 1, 100, 0xff, 0xff, 0x7f, 0x90, 3]))",
         "reaches beyond the end"),
     "names_a_strange_code": ("\nwhile True: request(); answer(-77, b'so there')", "so there"),
     "speaks_in_colours": ("\nwhile True: request(); answer(-3, b'\\x1b[31mred\\x07' + bytes(1) + b'\\x1b[0m')", "red"),
@@ -313,7 +313,7 @@ def test_a_helper_that(lie: str, tmp_path: Path, good: Path) -> None:
 
 
 def test_rows_of_another_size_are_refused(tmp_path: Path, good: Path) -> None:
-    record = bytes([1, 3, 1, 1]) + b"x" + bytes([1, 0, 1, 0, 6, 1, 100, 3]) + b"why"
+    record = bytes([2, 3, 1, 1]) + b"x" + bytes([1, 0, 1, 0, 6, 1, 100, 3]) + b"why"
     body = f"while True:\n    q = request()\n    if q[4] == 1: answer(0, {record!r})\n    else: answer(0, bytes(99))"
     tool = Tool(make_helper(tmp_path, body), FULLBORE_HDF5_TIMEOUT="2")
     a = tool.open(good)["x"]
