@@ -288,12 +288,18 @@ static int read_region(struct jpeg_call *c, struct codec_state *s, const struct 
     return 0;
 }
 
+/* The bytes end behind the pixels, in something that does no harm. A second frame does: no decoder knows which of them is meant. */
+static bool has_harmless_end(const struct jpeg_call *c)
+{
+    return c->is_cut_off && c->has_all_rows && !jpeg_is_frame(c->j.unread_marker);
+}
+
 /* Its caller owns everything that outlives a longjmp. */
 static int guarded(struct jpeg_call *c, struct codec_state *s, const struct image_header *h, const struct region *r,
                    const struct image *out, struct fb_error *e)
 {
     if (setjmp(c->escape))
-        return c->is_cut_off && c->has_all_rows ? 0 : report(c, e);
+        return has_harmless_end(c) ? 0 : report(c, e);
     jpeg_create_decompress(&c->j);
     c->j.src = &c->source;
     c->j.progress = &c->progress;

@@ -41,7 +41,7 @@ static int next_marker(struct walk *w)
     return -1;
 }
 
-static bool is_frame(int marker)
+bool jpeg_is_frame(int marker)
 {
     return marker >= SOF0 && marker <= SOF15 && marker != DHT && marker != JPG && marker != DAC;
 }
@@ -88,7 +88,7 @@ static int read_segment(struct walk *w, int marker, struct fb_error *e)
     if (w->n - w->at < length)
         return 1;
     const uint8_t *p = w->bytes + w->at + 2;
-    if (is_frame(marker) && !w->h->width)
+    if (jpeg_is_frame(marker) && !w->h->width)
         FB_TRY(read_frame(w, marker, p, length - 2, e));
     else if (marker == APP1)
         read_app1(w, p, length - 2);

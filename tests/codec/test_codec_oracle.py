@@ -293,6 +293,20 @@ def test_a_stray_marker_in_a_jpeg_is_refused_whatever_the_region(tool: Tool) -> 
             assert verdict(tool, damaged, region) is None, (at, region)
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("marker", [0xC0, 0xC1, 0xC2, 0xC9, 0xCA])
+def test_a_jpeg_that_ends_inside_a_second_frame_is_refused_whatever_the_region(tool: Tool, marker: int, is_whole: bool) -> None:
+    """Rows that the marker cuts off would be grey."""
+    rng = np.random.default_rng(19)
+    data = image_files.saved(Image.fromarray(image_files.picture(rng, 60, 80)), "JPEG", quality=90)
+    pixels = data[:-2] if is_whole else data[: len(data) // 2]
+    for rest in (0, 1, 2, 5, 12):
+        damaged = pixels + bytes([0xFF, marker]) + bytes([0, 17, 8, 0, 60, 0, 80, 3, 1, 0x22, 0, 2, 0x11])[:rest]
+        assert not readable(damaged), rest
+        for region in [None, (0, 0, 1, 1), (59, 79, 1, 1)]:
+            assert verdict(tool, damaged, region) is None, (rest, region)
+
+
 @pytest.mark.parametrize("maker", ["jpegs", "pngs", "webps"])
 def test_the_header_of_a_part_is_that_of_the_file_or_asks_for_more(tool: Tool, maker: str) -> None:
     rng = np.random.default_rng(11)

@@ -17,6 +17,7 @@
 
 #include "codec/codec_parts.h"
 #include "codec/jpeg_kernels.h"
+#include "codec/jpeg_markers.h"
 #include "codec/jpeg_record.h"
 #include "jpeg_draw.h"
 
@@ -86,11 +87,11 @@ static void on_skip(j_decompress_ptr j, long count)
     j->src->bytes_in_buffer -= (size_t)(count > 0 ? count : 0);
 }
 
-/* Every row, and what follows them as far as it is there. */
+/* Every row, and what follows them as far as it is there, which must not be a second frame. */
 static bool read_all(struct jpeg_decompress_struct *d, struct plain *p, struct bytes file, uint32_t scale, uint8_t *pixels)
 {
     if (setjmp(p->escape))
-        return p->is_at_end && p->has_all_rows;
+        return p->is_at_end && p->has_all_rows && !jpeg_is_frame(d->unread_marker);
     jpeg_create_decompress(d);
     jpeg_mem_src(d, file.data, file.n);
     d->src->fill_input_buffer = on_end;
