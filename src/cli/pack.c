@@ -144,14 +144,15 @@ static int decode(const char *source, const struct pack_options *c)
     q.options.source = source;
     q.options.threads = (int)c->threads;
     int rc = decode_run(&q, &r, &e);
-    error_reword(&e, "on_error=\"skip\"", "--skip-bad");
+    error_reword(&e, "on_error=\"skip\" goes on with another sample in its place", "--skip-bad leaves it out");
     int code = rc < 0 ? fail(&r, &e) : r.skipped ? EXIT_PARTLY : EXIT_DONE;
     if (rc == 0 && c->json)
         print_json(&r);
     else if (rc == 0)
         print_table(&r);
     if (rc == 0 && r.skipped)
-        talk("fullbore: %llu pictures could not be decoded and were left out\n", (unsigned long long)r.skipped);
+        talk_list("fullbore: %llu pictures could not be decoded and were left out:\n", r.skipped, r.skipped_list);
+    pack_result_free(&r);
     return code;
 }
 

@@ -11,12 +11,13 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "feed/feed.h"
 #include "host/host.h"
 #include "io/io.h"
 #include "jobs/decode_own.h"
 #include "jobs/write_all.h"
 
-enum { MEASURE_NS = 700000000, COPY_BYTES = 64 << 20 };
+enum { MEASURE_NS = 700000000, COPY_BYTES = 64 << 20, SKIPPED_NAMED = 1000 };
 
 /* ---- the pictures ---- */
 
@@ -130,13 +131,40 @@ static int write_row(struct decoding *d, uint64_t sample, const uint8_t *row, st
     return decode_table_add(d, sample, e);
 }
 
+/* What the loader found wrong with a file; `path` as its errors have it. */
+static void name_left_out(struct decoding *d, const char *path)
+{
+    struct feed *f = (struct feed *)d->loader;
+    const char *cause = f ? "it could not be decoded" : "the run that was interrupted could not decode it";
+    if (f)
+        pthread_mutex_lock(&f->bad_lock);
+    for (uint32_t i = 0; f && i < f->bad_listed; i++)
+        if (strcmp(f->bad_list[i].path, path) == 0)
+            cause = f->bad_list[i].cause;
+    text_printf(&d->skipped, "%s: %s\n", path, cause);
+    if (f)
+        pthread_mutex_unlock(&f->bad_lock);
+}
+
+int decode_leave_out(struct decoding *d, uint64_t sample, struct fb_error *e)
+{
+    char path[sizeof(e->path)];
+    if (d->out->skipped++ >= SKIPPED_NAMED)
+        return 0;
+    const char *key = catalog_key(d->dataset.catalog, sample, e);
+    if (!key)
+        return e->code;
+    name_left_out(d, text_escape(key, path, sizeof(path)));
+    return 0;
+}
+
 static int write_batch(struct decoding *d, const fb_batch *b, struct fb_error *e)
 {
     const uint8_t *pixels = fb_batch_array(b, 0)->data;
     for (int i = 0; i < fb_batch_size(b); i++) {
         uint64_t sample = d->next + (uint64_t)i;
         if (fb_batch_sample(b, i) != sample) /* a stand-in for a bad one */
-            d->out->skipped++;
+            FB_TRY(decode_leave_out(d, sample, e));
         else
             FB_TRY(write_row(d, sample, pixels + (size_t)i * d->row_bytes, e));
     }
@@ -234,7 +262,8 @@ static void end(struct decoding *d, int rc)
 int decode_run(const struct decode_request *q, struct pack_result *out, struct fb_error *e)
 {
     *out = (struct pack_result){.shards = 1};
-    struct decoding d = {.q = q, .out = out, .fd = -1, .csv.limit = UINT64_C(1) << 34, .dataset.root_fd = -1, .started_ns = clock_now_ns()};
+    struct decoding d = {.q = q, .out = out, .fd = -1, .csv.limit = UINT64_C(1) << 34, .skipped.limit = 4 << 20,
+                         .dataset.root_fd = -1, .started_ns = clock_now_ns()};
     d.files.dir_fd = d.files.journal_fd = -1;
     int rc = prepare(&d, e);
     if (rc == 0)
@@ -246,6 +275,7 @@ int decode_run(const struct decode_request *q, struct pack_result *out, struct f
         rc = write_rows(&d, e);
     if (rc == 0)
         rc = finish(&d, e);
+    out->skipped_list = d.skipped.data;
     out->samples = d.rows;
     out->bytes = d.rows * d.row_bytes;
     out->pack_bytes = out->bytes + DECODE_HEADER;

@@ -33,7 +33,8 @@ struct decode_request {
     void *ctx;
 };
 
-/* As pack_run. FB_E_IO: no space, found out before or while writing. Nothing is under the final names that is not whole. */
+/* As pack_run. FB_E_IO: no space, found out before or while writing. Nothing is under the final names that is not whole. `out`
+ * must be freed by pack_result_free in any case. */
 int decode_run(const struct decode_request *q, struct pack_result *out, struct fb_error *e);
 
 #endif

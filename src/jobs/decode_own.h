@@ -18,7 +18,7 @@ struct decoding {
     size_t row_bytes;
     struct pack_files files;
     int fd;                   /* of the pixels */
-    struct text csv;
+    struct text csv, skipped; /* skipped: "key: cause" lines */
     struct catalog_writer *w;
     uint64_t started_ns;
     uint64_t rows, next;      /* written; sample to be decoded: always the first of a batch */
@@ -28,6 +28,11 @@ static inline uint64_t decode_row_at(const struct decoding *d, uint64_t row)
 {
     return DECODE_HEADER + row * d->row_bytes;
 }
+
+/* ---- decode.c ---- */
+
+/* A picture that could not be decoded is counted, and named if it is one of the first. */
+int decode_leave_out(struct decoding *d, uint64_t sample, struct fb_error *e);
 
 /* ---- decode_table.c: names and labels of the rows ---- */
 

@@ -77,11 +77,16 @@ static int64_t find_whole(struct decoding *d, const struct pack_entry *entries, 
 /* The rows of whole batches: the last one may lack some of its rows. */
 static int take_over(struct decoding *d, const struct pack_entry *entries, uint64_t count, struct fb_error *e)
 {
-    uint64_t reached = count ? entries[count - 1].sample + 1 : 0;
+    uint64_t reached = count ? entries[count - 1].sample + 1 : 0, i = 0;
     d->next = reached / DECODE_BATCH * DECODE_BATCH;
-    for (uint64_t i = 0; i < count && entries[i].sample < d->next; i++) {
-        FB_TRY(decode_table_add(d, entries[i].sample, e));
+    for (uint64_t sample = 0; sample < d->next; sample++) {
+        if (entries[i].sample != sample) { /* the last one reaches as far as `next` */
+            FB_TRY(decode_leave_out(d, sample, e));
+            continue;
+        }
+        FB_TRY(decode_table_add(d, sample, e));
         d->out->resumed++;
+        i++;
     }
     return 0;
 }
@@ -92,7 +97,6 @@ static int go_on(struct decoding *d, const struct pack_entry *entries, uint64_t 
     if (whole < 0)
         return (int)whole;
     FB_TRY(take_over(d, entries, (uint64_t)whole, e));
-    d->out->skipped = d->next - d->rows;
     return pack_files_cut(&d->files, d->rows, e);
 }
 

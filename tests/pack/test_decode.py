@@ -133,6 +133,15 @@ def test_bad_pictures_fail_or_are_left_out(photos: Path, tmp_path: Path) -> None
     assert np.load(tmp_path / "p.npy").shape[0] == 19 and "class0/000.jpg" not in keys(tmp_path / "p.npy")
 
 
+def test_bad_pictures_that_are_left_out_are_named_with_their_causes(photos: Path, tmp_path: Path) -> None:
+    whole = (photos / "class1" / "003.jpg").read_bytes()
+    (photos / "class0" / "000.jpg").write_bytes(b"not a picture")
+    (photos / "class1" / "003.jpg").write_bytes(whole[: len(whole) // 2])
+    assert "--skip-bad leaves it out" in run("pack", photos, "-o", tmp_path / "p.npy", "--decode", "8x8", code=3)
+    said = run("pack", photos, "-o", tmp_path / "p.npy", "--decode", "8x8", "--skip-bad", code=4)
+    assert "class0/000.jpg: not an image" in said and "class1/003.jpg: the JPEG file is cut off" in said
+
+
 def test_it_says_beforehand_what_it_takes_and_buys(photos: Path, tmp_path: Path) -> None:
     said = run("pack", photos, "-o", tmp_path / "p.npy", "--decode", "8x8")
     assert "20 pictures will take" in said and "are free there" in said
@@ -202,6 +211,7 @@ def resume(many: Path, out: Path, *more: str) -> dict:
     done = subprocess.run([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--resume", "--json", *more], capture_output=True,
                           text=True)
     assert done.returncode == 4, done.stderr
+    assert len(done.stderr.split("left out:\n")[1].splitlines()) == 7, "those that the first run left out are named too"
     return json.loads(done.stdout)
 
 
