@@ -1,8 +1,10 @@
 #include "feed/first_size.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "codec/codec.h"
 
@@ -135,19 +137,49 @@ static int size_of(struct feed *f, uint64_t selected, const struct catalog_sampl
     return rc;
 }
 
+/* The first samples in their order, then some from everywhere: bad ones often lie together. */
+static uint64_t candidate(const struct feed *f, uint64_t i)
+{
+    uint64_t count = f->subset.count;
+    if (i < TRIES || count <= FEED_MOST_BAD_TRIES)
+        return i;
+    return TRIES + (uint64_t)((double)(i - TRIES) * (double)(count - TRIES) / (FEED_MOST_BAD_TRIES - TRIES));
+}
+
+/* With on_error=skip bad samples are no reason to give up before a place of a batch would; storage that does not answer is one. */
+static bool may_try(const struct feed *f, uint64_t i, int rc)
+{
+    return i < f->subset.count && (i < TRIES || (f->skips_bad && rc == FB_E_DATA && i < FEED_MOST_BAD_TRIES));
+}
+
+/* The last one's error becomes that of all of them. */
+static void blame_all(const struct feed *f, uint64_t tries, struct fb_error *e)
+{
+    char last[sizeof(e->cause)];
+    memcpy(last, e->cause, sizeof(last));
+    e->remedy[0] = 0;
+    text_words(e->cause, sizeof(e->cause),
+               "no transform fixes the size of the images, and %llu of %llu samples looked at for it were bad, the last one because %s",
+               (unsigned long long)tries, (unsigned long long)tries, last);
+    error_remedy(e, "add a transform that fixes it, such as CenterCrop(224)%s",
+                 f->skips_bad ? "" : "; on_error=\"skip\" looks at more samples");
+}
+
 int first_size(struct feed *f, uint32_t *height, uint32_t *width, struct fb_error *e)
 {
     int rc = FB_E_DATA;
-    for (uint64_t i = 0; i < f->subset.count && i < TRIES; i++) {
+    uint64_t i = 0;
+    for (; may_try(f, i, rc); i++) {
         struct catalog_sample s;
-        uint64_t sample = f->subset.sample ? f->subset.sample[i] : i;
+        uint64_t selected = candidate(f, i), sample = f->subset.sample ? f->subset.sample[selected] : selected;
         error_clear(e);
         FB_TRY(catalog_sample(f->dataset.catalog, sample, &s, e));
-        rc = size_of(f, i, &s, height, width, e);
+        rc = size_of(f, selected, &s, height, width, e);
         if (rc >= 0 || rc == FB_E_INTERRUPTED)
             return rc;
         error_at(e, s.key, -1);
     }
-    error_remedy(e, "the size of the images could not be found out; add a transform that fixes it, such as CenterCrop(224)");
+    if (e && i > 1)
+        blame_all(f, i, e);
     return rc;
 }

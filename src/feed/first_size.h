@@ -4,7 +4,7 @@
 
 #include "feed/feed.h"
 
-/* Reads up to 16 samples until one has a header. The others must come out the same; that is checked one by one later. */
+/* Reads up to 16 samples, with on_error=skip up to FEED_MOST_BAD_TRIES, until one has a header. The others must come out the same; that is checked one by one later. */
 int first_size(struct feed *f, uint32_t *height, uint32_t *width, struct fb_error *e);
 
 #endif

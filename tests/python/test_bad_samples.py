@@ -8,7 +8,7 @@ from typing import Any
 
 import fullbore as fb
 import pytest
-from made_photos import make_photos
+from made_photos import make_photos, photo
 
 
 def open_loader(source: Path, **arguments: Any) -> fb.Loader:
@@ -49,6 +49,18 @@ def test_skip_says_when_nothing_good_is_found(tmp_path: Path) -> None:
     with open_loader(tmp_path, on_error="skip") as loader, pytest.raises(fb.SampleError, match="257 of 257 samples tried for one place") as caught:
         list(loader)
     assert "bad_samples" in caught.value.remedy
+
+
+def test_skip_finds_the_size_of_the_images_behind_bad_ones(tmp_path: Path) -> None:
+    for i in range(300):
+        photo(i, 20, 30).save(tmp_path / f"{i:03}.jpg")
+    for i in range(200):
+        (tmp_path / f"{i:03}.jpg").write_bytes(b"nothing")
+    with open_loader(tmp_path, transforms=[], on_error="skip") as loader:
+        assert {batch[0].shape[2:] for batch in loader} == {(20, 30)}
+    with pytest.raises(fb.SampleError, match="16 of 16 samples looked at for it were bad") as caught:
+        open_loader(tmp_path, transforms=[])
+    assert "CenterCrop" in caught.value.remedy and 'on_error="skip"' in caught.value.remedy
 
 
 def test_after_a_failure_a_new_epoch_may_be_started(damaged: Path) -> None:
