@@ -286,6 +286,8 @@ static void check_step(struct subject *s, struct codec_state *state, struct rng 
     ways[state->way]++;
     cases++;
     keep_record(s, state);
+    state->known = s->record.data; /* the one before may be freed */
+    state->known_bytes = s->record.n;
     if (is_known)
         check_part(s, state, &h, &r, &out);
     free(out.data);
