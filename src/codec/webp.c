@@ -3,6 +3,8 @@
  * A region uses the decoder's cropping, which neither converts the pixels outside nor reads the rows below. Lossy files blend chroma with
  * its neighbours and treat the border of a crop like the border of an image, so for them the crop is two pixels wider on each side, from an
  * even row and column on; then the result is that of a full decode. A file shorter than it says is refused whatever the region.
+ * Of lossless files the rows below are read all the same: where their data ends too early, libwebp may notice it only some pixels later,
+ * and a region that ends right there would have pixels that are made up.
  */
 #include <string.h>
 
@@ -113,8 +115,8 @@ static uint32_t lower(uint32_t a, uint32_t b)
 /* The part of the frame to decode so that `r` (in frame pixels) comes out exact. */
 static struct region crop_for(const WebPBitstreamFeatures *f, const struct region *r)
 {
-    if (f->format == 2) /* lossless: every pixel stands alone */
-        return *r;
+    if (f->format == 2) /* lossless: every pixel stands alone, and the last one proves the others */
+        return (struct region){r->top, r->left, (uint32_t)f->height - r->top, r->width};
     uint32_t top = (r->top > 2 ? r->top - 2 : 0) & ~1u, left = (r->left > 2 ? r->left - 2 : 0) & ~1u;
     uint32_t bottom = lower(r->top + r->height + 2, (uint32_t)f->height), right = lower(r->left + r->width + 2, (uint32_t)f->width);
     return (struct region){top, left, bottom - top, right - left};

@@ -74,6 +74,20 @@ def test_every_region_of_a_webp_equals_pillow(tool: Tool, mode: str, lossless: b
                 assert np.array_equal(tool.decode(top, left, h, 1), expected[top : top + h, left : left + 1]), (top, left, h)
 
 
+def test_a_lossless_webp_whose_pixels_end_early_is_refused_whatever_the_region(tool: Tool) -> None:
+    """All its sizes fit together: nothing but the pixels tells."""
+    rng = np.random.default_rng(20)
+    for _ in range(12):
+        height, width = (int(x) for x in rng.integers(8, 90, 2))
+        data = image_files.saved(Image.fromarray(image_files.picture(rng, height, width)), "WEBP", lossless=True)
+        for cut in rng.integers(21 + 10, len(data) - 4, 12):
+            pixels = data[20:cut] + b"\0" * (cut % 2)
+            damaged = b"RIFF" + struct.pack("<I", len(pixels) + 12) + b"WEBPVP8L" + struct.pack("<I", int(cut) - 20) + pixels
+            is_readable = readable(damaged)
+            for h in {1, height // 3, height * 2 // 3, height}:
+                assert (verdict(tool, damaged, (0, 0, h, width)) is not None) == is_readable, (height, width, h, cut)
+
+
 def shared(folder: str) -> list[Path]:
     if not (DATA / folder).is_dir():
         pytest.skip(f"the shared data ({folder}) is not here")
