@@ -50,8 +50,8 @@ bool stage_is_own_name(const char *last)
     return is_temporary || strcmp(last, STAGE_LOG_NAME) == 0 || ends_with(last, ".fullbore-part") || ends_with(last, ".fullbore-marks");
 }
 
-/* A sample of an archive or a bucket may be called anything: one that is called like the log, or like the unfinished part of another sample,
- * would take its place. */
+/* A sample of an archive or a bucket may be called anything: one that is called like the log, or like the unfinished part of another
+ * sample, would take its place. */
 static int check_name(const char *name, struct fb_error *e)
 {
     const char *slash = strrchr(name, '/');

@@ -99,8 +99,9 @@ static int add_segment(struct merge *m, int fd, int index, const char *name, str
     return rc < 0 || index < 0 ? rc : collect_index(m, index, e);
 }
 
-/* Opened for writing, because NFS makes a lock of the whole file of a flock, and gives an exclusive one only to who may write. A segment whose
- * index is there and cannot be opened, for want of descriptors, is left for the next time: merged without it, its records would be lost. */
+/* Opened for writing, because NFS makes a lock of the whole file of a flock, and gives an exclusive one only to who may write. A segment
+ * whose index is there and cannot be opened, for want of descriptors, is left for the next time: merged without it, its records would be
+ * lost. */
 static int collect_segment(struct merge *m, const char *name, struct fb_error *e)
 {
     char index_name[64];

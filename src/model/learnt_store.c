@@ -281,8 +281,8 @@ static void cut_back(struct learnt *l)
     errno = why;
 }
 
-/* A new .rec, locked, because a merge leaves living segments alone. Between making it and locking it a merge may have taken it for a dead one
- * and removed it: then there is another. Where there are no locks there are no merges. */
+/* A new .rec, locked, because a merge leaves living segments alone. Between making it and locking it a merge may have taken it for a dead
+ * one and removed it: then there is another. Where there are no locks there are no merges. */
 static int make_segment(const struct learnt *l, char name[64])
 {
     for (int tries = 0; tries < MOST_TRIES; tries++) {

@@ -1,5 +1,5 @@
-/* Locks as NFS has them: an exclusive one only on a descriptor that is open for writing. And a merge in the moment before a lock. The linker
- * puts this flock in the place of the real one. */
+/* Locks as NFS has them: an exclusive one only on a descriptor that is open for writing. And a merge in the moment before a lock. The
+ * linker puts this flock in the place of the real one. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
