@@ -4,7 +4,7 @@
  * descriptors but its own), nobody to tell them to (no sockets), and nothing to break (no writing, no programs, no signals to others). In
  * layers, each of which is left out without a word where the kernel has none:
  *
- *   limits      memory, files, processes, core dumps (setrlimit); no new privileges
+ *   limits      memory, files, processes, core dumps (setrlimit); no new privileges, and of root's only those that open files
  *   seccomp     a list of the system calls that the work needs; everything else is EPERM. Files are opened for reading only (RECHUNK has to
  *               open its target again: Landlock sees to it that it opens nothing else), memory never becomes code
  *   Landlock    (Linux 5.13) no file is written, made, renamed or removed, but the one that is descriptor 3; no TCP (6.7)
@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -66,11 +67,28 @@ static void clear_environment(void)
     setenv("HDF5_PLUGIN_PATH", "", 1);
 }
 
+/* Root in a container reads data of other users, which takes a privilege. With the others it could look into its host: Landlock keeps
+ * /proc/PID/environ shut, but not from who has CAP_PERFMON. */
+static void drop_privileges(void)
+{
+    const uint32_t kept = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    if (syscall(SYS_capget, &header, data) < 0)
+        return;
+    data[0].effective &= kept;
+    data[0].permitted &= kept;
+    data[0].inheritable = 0;
+    data[1] = (struct __user_cap_data_struct){0};
+    syscall(SYS_capset, &header, data);
+}
+
 void sandbox_limits(enum sandbox_kind kind)
 {
     clear_environment();
     close_range(kind == SANDBOX_READ ? 3 : TARGET + 1, UINT_MAX, 0); /* what the host had open */
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    drop_privileges();
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_NOFILE, MAX_FILES);
     if (kind == SANDBOX_READ)

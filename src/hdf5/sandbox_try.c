@@ -71,6 +71,13 @@ static long write_memory_of_host(void)
     return process_vm_readv(getppid(), &here, 1, &there, 1, 0);
 }
 
+static long open_environment_of_host(void)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)getppid());
+    return open(path, O_RDONLY);
+}
+
 static long open_by_struct(void)
 {
     uint64_t how[3] = {O_RDONLY, 0, 0};
@@ -110,6 +117,7 @@ static void try_processes(void)
     say("exec", execve(program, argv, NULL));
     say("ptrace", ptrace(PTRACE_SEIZE, getppid(), NULL, NULL));
     say("process_vm", write_memory_of_host());
+    say("host_environ", open_environment_of_host());
     say("kill_parent", kill(getppid(), 0));
     say("code", make_code());
     say("code_later", make_code_later());

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "dataset/shards.h"
 #include "jobs/write_all.h"
 
 #define JOURNAL_MAGIC UINT64_C(0x32304C4E524A4266) /* "fBJRNL02" */
@@ -133,18 +134,71 @@ static int is_there(const struct pack_files *f, const char *name, struct fb_erro
     return FB_E_STATE;
 }
 
-/* `name` is one that the run will give. */
-static int check_name(const struct pack_files *f, const char *name, const struct stat *source, struct fb_error *e)
+/* The files that are the source: one, or the archives of a name with braces or wildcards. */
+struct sources {
+    struct identity {
+        dev_t device;
+        ino_t inode;
+    } *file;
+    size_t count;
+};
+
+static int by_identity(const void *a, const void *b)
+{
+    const struct identity *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return x->inode < y->inode ? -1 : x->inode > y->inode;
+}
+
+static void add_source(struct sources *s, const char *path)
 {
     struct stat st;
-    if (fstatat(f->dir_fd, name, &st, 0) < 0 && fstatat(f->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0;
-    if (source && st.st_dev == source->st_dev && st.st_ino == source->st_ino) {
-        error_set(e, FB_E_USAGE, "pack", "a source is never written to");
-        error_remedy(e, "give the output another name");
-        error_at(e, name, -1);
-        return FB_E_USAGE;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        s->file[s->count++] = (struct identity){st.st_dev, st.st_ino};
+}
+
+static int find_sources(struct sources *s, const char *source, struct fb_error *e)
+{
+    struct shards names = {0};
+    struct stat st;
+    bool is_several = source && stat(source, &st) < 0 && !strstr(source, "://") && shards_is_name(source) && shards_is_several(source);
+    if (is_several)
+        FB_TRY(shards_expand(&names, source, e));
+    s->file = calloc((size_t)names.count + 1, sizeof(*s->file));
+    if (!s->file) {
+        shards_free(&names);
+        return error_set(e, FB_E_NOMEM, "pack", "no memory");
     }
+    for (uint32_t i = 0; i < names.count; i++)
+        add_source(s, names.path[i]);
+    if (source && !is_several)
+        add_source(s, source);
+    qsort(s->file, s->count, sizeof(*s->file), by_identity);
+    shards_free(&names);
+    return 0;
+}
+
+static int refuse_name(const char *name, const char *cause, struct fb_error *e)
+{
+    error_set(e, FB_E_USAGE, "pack", "%s", cause);
+    error_remedy(e, "give the output another name");
+    error_at(e, name, -1);
+    return FB_E_USAGE;
+}
+
+/* `name` is one that the run will give. */
+static int check_name(const struct pack_files *f, const char *name, const struct sources *s, struct fb_error *e)
+{
+    struct stat st, itself;
+    if (fstatat(f->dir_fd, name, &itself, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    if (S_ISDIR(itself.st_mode))
+        return refuse_name(name, "the output is a folder, and would be a file", e);
+    if (fstatat(f->dir_fd, name, &st, 0) < 0)
+        st = itself;
+    if (bsearch(&(struct identity){st.st_dev, st.st_ino}, s->file, s->count, sizeof(*s->file), by_identity))
+        return refuse_name(name, "a source is never written to", e);
     return f->overwrites ? 0 : is_there(f, name, e);
 }
 
@@ -159,7 +213,7 @@ static bool is_shard(const struct pack_files *f, const char *name)
 }
 
 /* How many shards there will be is not known yet, so none may be there: a wildcard would take in the old ones. */
-static int check_shards(const struct pack_files *f, const struct stat *source, struct fb_error *e)
+static int check_shards(const struct pack_files *f, const struct sources *s, struct fb_error *e)
 {
     int fd = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -167,27 +221,31 @@ static int check_shards(const struct pack_files *f, const struct stat *source, s
         return failed(f, "read the folder of the pack", e);
     for (const struct dirent *entry; rc == 0 && (entry = readdir(d));)
         if (is_shard(f, entry->d_name))
-            rc = check_name(f, entry->d_name, source, e);
+            rc = check_name(f, entry->d_name, s, e);
     closedir(d);
     return rc;
 }
 
-int pack_files_check(const struct pack_files *f, const char *source, const char *const *beside, struct fb_error *e)
+static int check_all(const struct pack_files *f, const struct sources *s, const char *const *beside, struct fb_error *e)
 {
-    struct stat st;
     char name[NAME_BYTES];
-    const struct stat *from = source && stat(source, &st) == 0 && S_ISREG(st.st_mode) ? &st : NULL;
-    if (f->is_sharded)
-        FB_TRY(check_shards(f, from, e));
-    else {
-        final_name(f, 0, name);
-        FB_TRY(check_name(f, name, from, e));
-    }
+    final_name(f, 0, name);
+    FB_TRY(f->is_sharded ? check_shards(f, s, e) : check_name(f, name, s, e));
     for (; beside && *beside; beside++) {
         snprintf(name, sizeof(name), "%s%s", f->stem, *beside);
-        FB_TRY(check_name(f, name, from, e));
+        FB_TRY(check_name(f, name, s, e));
     }
     return 0;
+}
+
+int pack_files_check(const struct pack_files *f, const char *source, const char *const *beside, struct fb_error *e)
+{
+    struct sources s = {0};
+    int rc = find_sources(&s, source, e);
+    if (rc == 0)
+        rc = check_all(f, &s, beside, e);
+    free(s.file);
+    return rc;
 }
 
 int pack_files_shard(struct pack_files *f, uint32_t shard, struct fb_error *e)

@@ -51,7 +51,7 @@ int pack_files_open(struct pack_files *f, const char *path, const char *extensio
 void pack_files_close(struct pack_files *f);
 /* Before any work: FB_E_STATE if something is under a final name that may not be replaced: the pack, any shard of a set of that name, or
  * `beside`, files of other endings (".csv") that are made with it, NULL at the end, or NULL. FB_E_USAGE: one of them is the source
- * itself. */
+ * itself, or one of its archives, or a folder. */
 int pack_files_check(const struct pack_files *f, const char *source, const char *const *beside, struct fb_error *e);
 
 /* Starts a run of its own. */

@@ -67,20 +67,6 @@ static int beat(struct walk *w, struct fb_error *e)
     return w->seen > FILES_MOST ? error_set(e, FB_E_DATA, "stage", "there are too many files") : 0;
 }
 
-static bool ends_with(const char *name, const char *ending)
-{
-    size_t n = strlen(name), m = strlen(ending);
-    return n >= m && strcmp(name + n - m, ending) == 0;
-}
-
-/* The log of a copy, files that are not whole yet, and those of a run that was killed: ".fullbore-" and 16 digits. */
-static bool is_of_staging(const char *name)
-{
-    size_t n = strlen(".fullbore-");
-    bool is_temporary = strncmp(name, ".fullbore-", n) == 0 && strspn(name + n, "0123456789abcdef") == 16 && !name[n + 16];
-    return is_temporary || strcmp(name, STAGE_LOG_NAME) == 0 || ends_with(name, ".fullbore-part") || ends_with(name, ".fullbore-marks");
-}
-
 static int meet(struct walk *w, int fd, const char *name, struct fb_error *e)
 {
     struct stat st;
@@ -97,7 +83,7 @@ static int meet(struct walk *w, int fd, const char *name, struct fb_error *e)
         rc = errno == ENOENT || errno == ELOOP ? 0 : failed(w, "look at a file", e); /* a link that leads nowhere */
     else if (rc == 0 && S_ISDIR(st.st_mode))
         rc = enter(w, fd, name, &st, e);
-    else if (rc == 0 && S_ISREG(st.st_mode) && !is_of_staging(name)) {
+    else if (rc == 0 && S_ISREG(st.st_mode) && !stage_is_own_name(name)) {
         struct stage_item item = {.length = IO_WHOLE, .size = (uint64_t)st.st_size, .object_size = (uint64_t)st.st_size, .source = w->source,
                                   .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
         rc = stage_list_add(w->list, w->part, w->path.data, NULL, &item, e);

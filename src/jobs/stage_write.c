@@ -35,6 +35,31 @@ static int set_time(int fd, int64_t mtime_ns, struct fb_error *e)
     return futimens(fd, t) < 0 ? error_set_errno(e, "stage", errno, "set the time of a file") : 0;
 }
 
+/* ---- names ---- */
+
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n >= m && strcmp(name + n - m, ending) == 0;
+}
+
+bool stage_is_own_name(const char *last)
+{
+    size_t n = strlen(".fullbore-");
+    bool is_temporary = strncmp(last, ".fullbore-", n) == 0 && strspn(last + n, "0123456789abcdef") == 16 && !last[n + 16];
+    return is_temporary || strcmp(last, STAGE_LOG_NAME) == 0 || ends_with(last, ".fullbore-part") || ends_with(last, ".fullbore-marks");
+}
+
+/* A sample of an archive or a bucket may be called anything: one that is called like the log, or like the unfinished part of another
+ * sample, would take its place. */
+static int check_name(const char *name, struct fb_error *e)
+{
+    const char *slash = strrchr(name, '/');
+    if (!stage_is_own_name(slash ? slash + 1 : name))
+        return 0;
+    return error_set(e, FB_E_DATA, "stage", "staging uses names like this one for its own files, so it is refused");
+}
+
 /* ---- folders ---- */
 
 void stage_place_close(struct stage_place *p)
@@ -50,6 +75,7 @@ static int parent_of(struct stage_place *p, const char *name, const char **last,
 {
     const char *slash = strrchr(name, '/');
     size_t n = slash ? (size_t)(slash - name) : 0;
+    FB_TRY(check_name(name, e));
     if (p->parent_fd >= 0 && beneath_is_clean(name) && p->parent.length == n && (n == 0 || memcmp(p->parent.data, name, n) == 0)) {
         *last = slash ? slash + 1 : name;
         return 0;
@@ -162,6 +188,7 @@ int stage_large_open(struct stage_large *g, int target_fd, const char *name, uin
     g->is_done = calloc(g->pieces + 1, 1);
     if (!g->is_done)
         return error_set(e, FB_E_NOMEM, "stage", "no memory");
+    FB_TRY(check_name(name, e));
     g->parent_fd = beneath_open_parent(target_fd, name, &last, e);
     FB_TRY(g->parent_fd);
     if (strlen(last) >= sizeof(g->last) - 20)

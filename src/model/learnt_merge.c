@@ -91,7 +91,17 @@ static int collect_index(struct merge *m, int index, struct fb_error *e)
     return 0;
 }
 
-/* Opened for writing, because NFS makes a lock of the whole file of a flock, and gives an exclusive one only to who may write. */
+static int add_segment(struct merge *m, int fd, int index, const char *name, struct fb_error *e)
+{
+    int rc = add_source(m, fd, name, e);
+    if (rc < 0)
+        close(fd);
+    return rc < 0 || index < 0 ? rc : collect_index(m, index, e);
+}
+
+/* Opened for writing, because NFS makes a lock of the whole file of a flock, and gives an exclusive one only to who may write. A segment
+ * whose index is there and cannot be opened, for want of descriptors, is left for the next time: merged without it, its records would be
+ * lost. */
 static int collect_segment(struct merge *m, const char *name, struct fb_error *e)
 {
     char index_name[64];
@@ -102,17 +112,15 @@ static int collect_segment(struct merge *m, const char *name, struct fb_error *e
         close(fd);
         return 0;
     }
-    int rc = add_source(m, fd, name, e);
-    if (rc < 0) {
-        close(fd);
-        return rc;
-    }
     snprintf(index_name, sizeof(index_name), "%.*s.idx", (int)strlen(name) - 4, name);
     int index = openat(m->dir_fd, index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (index < 0)
+    if (index < 0 && errno != ENOENT) {
+        close(fd);
         return 0;
-    rc = collect_index(m, index, e);
-    close(index);
+    }
+    int rc = add_segment(m, fd, index, name, e);
+    if (index >= 0)
+        close(index);
     return rc;
 }
 

@@ -20,7 +20,7 @@
 #include "base/text.h"
 #include "model/learnt_format.h"
 
-enum { MOST_SEGMENTS = 1024, MOST_OPEN = 32, MERGE_FROM = 64, MERGE_MOST_BYTES = 256 << 20 };
+enum { MOST_SEGMENTS = 1024, MOST_OPEN = 32, MERGE_FROM = 64, MERGE_MOST_BYTES = 256 << 20, MOST_TRIES = 8 };
 
 struct segment {
     int fd;     /* -1: it is opened when it is read */
@@ -281,18 +281,35 @@ static void cut_back(struct learnt *l)
     errno = why;
 }
 
+/* A new .rec, locked, because a merge leaves living segments alone. Between making it and locking it a merge may have taken it for a dead
+ * one and removed it: then there is another. Where there are no locks there are no merges. */
+static int make_segment(const struct learnt *l, char name[64])
+{
+    for (int tries = 0; tries < MOST_TRIES; tries++) {
+        uint64_t random;
+        struct stat st;
+        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+            random = (uint64_t)getpid() + (uint64_t)tries;
+        snprintf(name, 64, "seg-%d-%016llx.rec", (int)getpid(), (unsigned long long)random);
+        int fd = openat(l->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0)
+            return -1;
+        bool is_taken = flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+        if (!is_taken && fstat(fd, &st) == 0 && st.st_nlink > 0)
+            return fd;
+        close(fd);
+    }
+    errno = EAGAIN;
+    return -1;
+}
+
 static bool start_segment(struct learnt *l)
 {
-    uint64_t random;
     char name[64], index_name[64];
-    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-        random = (uint64_t)getpid();
-    snprintf(name, sizeof(name), "seg-%d-%016llx.rec", (int)getpid(), (unsigned long long)random);
-    snprintf(index_name, sizeof(index_name), "seg-%d-%016llx.idx", (int)getpid(), (unsigned long long)random);
-    int fd = openat(l->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = make_segment(l, name);
     if (fd < 0)
         return false;
-    flock(fd, LOCK_EX | LOCK_NB); /* a merge leaves living segments alone */
+    snprintf(index_name, sizeof(index_name), "%.*s.idx", (int)strlen(name) - 4, name);
     l->own_index = openat(l->dir_fd, index_name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct learnt_head head = {.magic = LEARNT_HEAD_MAGIC};
     if (l->own_index < 0 || !is_whole(write(fd, &head, sizeof(head)), sizeof(head))) {

@@ -249,6 +249,22 @@ def test_names_that_lead_outside_are_not_written(env: dict[str, str], imagenet: 
     assert not list(tmp_path.glob("evil.jpg")) and not list((tmp_path / "deep").glob("evil.jpg"))
 
 
+def test_a_sample_called_like_a_file_of_staging_takes_no_place(env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:
+    """The log, and the unfinished part of a large file: of an archive, samples may be called like them."""
+    photo = (imagenet / "train/n00/train_0.jpg").read_bytes()
+    large = photo + bytes(9 << 20)
+    (tmp_path / "in/a").mkdir(parents=True)
+    for name, content in {"b.jpg": large, "b.jpg.fullbore-part": photo, "b.jpg.fullbore-marks": photo, "c.jpg": photo}.items():
+        (tmp_path / "in/a" / name).write_bytes(content)
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        archive.add(tmp_path / "in/a", "a")
+    done = run(env, "stage", tmp_path / "x.tar", tmp_path / "out", "--fraction", "0.999", "--json", code=4)
+    told = json.loads(done.stdout)
+    assert told["failed_files"] == 2 and told["copied_files"] == 2, done
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out/a").iterdir()} == {"b.jpg": large, "c.jpg": photo}
+    assert "b.jpg.fullbore-part" in done.stderr and "staging uses names like this one" in done.stderr
+
+
 def test_a_link_in_the_target_is_not_followed(env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:
     stage(env, imagenet / "val", tmp_path / "copy", "--classes", "n00")
     shutil.rmtree(tmp_path / "copy/n00")

@@ -1,5 +1,5 @@
-/* Locks as NFS has them: an exclusive one only on a descriptor that is open for writing. The linker puts this flock in the place of the
- * real one. */
+/* Locks as NFS has them: an exclusive one only on a descriptor that is open for writing. And a merge in the moment before a lock. The
+ * linker puts this flock in the place of the real one. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,6 +19,8 @@
 #include "model/learnt.h"
 
 static bool has_no_locks; /* as Lustre without -o flock */
+static bool merges_first; /* another process merges just before the next lock */
+static int merge(void);
 
 int __real_flock(int fd, int operation);
 int __wrap_flock(int fd, int operation);
@@ -26,6 +29,10 @@ int __wrap_flock(int fd, int operation)
     if (has_no_locks) {
         errno = ENOSYS;
         return -1;
+    }
+    if (merges_first) {
+        merges_first = false;
+        assert_true(merge() >= 0);
     }
     bool may_write = (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
     if ((operation & LOCK_EX) && !may_write) {
@@ -115,11 +122,57 @@ static void where_there_are_no_locks_nothing_is_merged_and_nothing_lost(void **s
     learnt_close(l);
 }
 
+static int found(uint64_t count)
+{
+    struct learnt *l;
+    struct scratch s = {0};
+    int n = 0;
+    learnt_open(&l, dir, NULL, &silent);
+    for (uint64_t i = 1; i <= count; i++)
+        n += learnt_get(l, i, &(struct learnt_identity){1, 1}, &s) == 6;
+    scratch_free(&s);
+    learnt_close(l);
+    return n;
+}
+
+static void a_merge_while_a_segment_begins_loses_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; i <= 3; i++) {
+        merges_first = true;
+        learn_one(i, NULL);
+        assert_false(merges_first);
+    }
+    assert_int_equal(found(3), 3);
+}
+
+static void a_merge_without_descriptors_for_all_segments_loses_none(void **state)
+{
+    (void)state;
+    enum { SEGMENTS = 60 }; /* fewer than are merged at every start */
+    for (uint64_t i = 1; i <= SEGMENTS; i++)
+        learn_one(i, NULL);
+    struct rlimit all, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+    for (rlim_t more = 0; more < 2; more++) { /* one of them ends between the two files of a segment */
+        few = all;
+        few.rlim_cur = 24 + more;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        int rc = merge();
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+        assert_true(rc > 0);
+    }
+    assert_int_equal(found(SEGMENTS), SEGMENTS);
+    assert_true(segments() < SEGMENTS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(segments_are_merged_where_a_lock_wants_a_writer, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(where_there_are_no_locks_nothing_is_merged_and_nothing_lost, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_merge_while_a_segment_begins_loses_nothing, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_merge_without_descriptors_for_all_segments_loses_none, make_dir, remove_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

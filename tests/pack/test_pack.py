@@ -286,6 +286,23 @@ def test_other_names_do_not_stand_in_the_way(photos: Path, tmp_path: Path) -> No
     assert (tmp_path / "p.tar").read_bytes() == b"another"
 
 
+@pytest.mark.parametrize("source, more", [("p-{000000..000001}.tar", []), ("p-*.tar", []), ("p-*.tar", ["--shard-size", "64KiB"])])
+def test_no_archive_of_a_source_is_written_to(photos: Path, tmp_path: Path, source: str, more: list[str]) -> None:
+    run("pack", photos, "-o", tmp_path / "p.tar", "--shard-size", "64KiB")
+    before = {p.name: p.read_bytes() for p in tmp_path.glob("p-*.tar")}
+    assert len(before) > 1
+    said = run("pack", tmp_path / source, "-o", tmp_path / ("p.tar" if more else "p-000001.tar"), *more, "--force", code=2)
+    assert "never written to" in said and {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
+
+
+@pytest.mark.parametrize("more", [[], ["--force"]])
+def test_a_folder_is_no_output(photos: Path, tmp_path: Path, more: list[str]) -> None:
+    (tmp_path / "out/p.tar").mkdir(parents=True)
+    said = run("pack", photos, "-o", tmp_path / "out/p.tar", *more, code=2)
+    assert "is a folder" in said and "--force" not in said
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["p.tar"]
+
+
 def test_a_link_is_not_followed_and_a_source_never_written_to(photos: Path, tmp_path: Path) -> None:
     run("pack", photos, "-o", tmp_path / "p.tar")
     before = (tmp_path / "p.tar").read_bytes()
