@@ -76,20 +76,36 @@ static int scan(struct dataset_job *job, struct fb_error *e)
     return catalog_add_sample(job->w, &s, NULL, e);
 }
 
+/* Is the file what `fullbore pack --decode` made with this catalog? Another array may have been written over it, with the same number of bytes. */
+static bool is_made_with(const struct dataset_job *job, const struct catalog_sample *now, const struct catalog *c)
+{
+    struct catalog_sample last;
+    char due[DECODED_HEADER_BYTES], there[DECODED_HEADER_BYTES];
+    uint32_t height, width;
+    uint64_t count = catalog_count(c);
+    if (count == 0 || catalog_sample(c, count - 1, &last, NULL) < 0 || last.offset + last.length != now->length)
+        return false;
+    if (catalog_decoded_size(c, &height, &width, NULL) != 1 || !catalog_decoded_header(count, height, width, due))
+        return false;
+    int fd = open(job->identity, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool is_read = fd >= 0 && pread(fd, there, sizeof(there), 0) == (ssize_t)sizeof(there);
+    if (fd >= 0)
+        close(fd);
+    return is_read && memcmp(there, due, sizeof(due)) == 0;
+}
+
 /* 1: it is the catalog of this very file. */
 static int open_beside(struct dataset_job *job, const struct catalog_sample *now, int fd, const char *path, struct catalog **out,
                        struct fb_error *e)
 {
     struct stat st;
-    struct catalog_sample s;
     struct catalog_place place = {(char *)now->key, now->length, now->mtime_ns, .end = now->length, .note = "decoded"};
     if (fstat(fd, &st) < 0)
         return error_set_errno(e, "dataset", errno, "stat the catalog of a pack");
     if (!S_ISREG(st.st_mode))
         return 0;
     FB_TRY(catalog_open_part(fd, 0, (uint64_t)st.st_size, &place, path, out, e));
-    uint64_t count = catalog_count(*out);
-    if (catalog_note(*out, "decoded") && count && catalog_sample(*out, count - 1, &s, NULL) == 0 && s.offset + s.length == now->length)
+    if (is_made_with(job, now, *out))
         return 1;
     log_line(&job->request->log, LOG_WARN, "%s does not belong to the file beside it, which is taken as rows without names", path);
     catalog_close(*out);

@@ -111,13 +111,8 @@ static int foretell(struct decoding *d, struct fb_error *e)
 
 static int write_header(struct decoding *d, struct fb_error *e)
 {
-    char header[DECODE_HEADER + 1], dict[112];
-    int n = snprintf(dict, sizeof(dict), "{'descr': '|u1', 'fortran_order': False, 'shape': (%llu, %u, %u, 3), }", (unsigned long long)d->rows,
-                     d->q->height, d->q->width);
-    snprintf(header, sizeof(header), "%c%s%c%c%c%c%-*s\n", 0x93, "NUMPY", 1, 0, DECODE_HEADER - 10, 0, DECODE_HEADER - 11, dict);
-    header[7] = 0;
-    header[9] = 0;
-    if (n >= DECODE_HEADER - 10)
+    char header[DECODE_HEADER];
+    if (!catalog_decoded_header(d->rows, d->q->height, d->q->width, header))
         return error_set(e, FB_E_DATA, "pack", "more samples than a header can say");
     return write_all_at(d->fd, header, DECODE_HEADER, 0, e);
 }

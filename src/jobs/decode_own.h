@@ -8,7 +8,7 @@
 #include "jobs/decode.h"
 #include "jobs/pack_files.h"
 
-enum { DECODE_BATCH = 64, DECODE_HEADER = 128 };
+enum { DECODE_BATCH = 64, DECODE_HEADER = DECODED_HEADER_BYTES };
 
 struct decoding {
     const struct decode_request *q;

@@ -82,6 +82,9 @@ const char *catalog_note(const struct catalog *c, const char *name);
 /* 1: its samples are bare RGB pixels of this size, which is within the limits of model/image.h, so that 3 x height x width cannot overflow.
  * 0: they are files of a format. FB_E_DATA: it claims a size that no picture has. A sample's length must still be compared with it. */
 int catalog_decoded_size(const struct catalog *c, uint32_t *height, uint32_t *width, struct fb_error *e);
+/* How the .npy of such a table begins: rows x height x width x 3 bytes, as numpy writes it. False: more rows than fit into it. */
+enum { DECODED_HEADER_BYTES = 128 };
+bool catalog_decoded_header(uint64_t rows, uint32_t height, uint32_t width, char out[DECODED_HEADER_BYTES]);
 
 /* ---- writing ---- */
 /* Collects samples in any order; finish sorts by key. All of it is in memory until finish writes, fsyncs and renames. */

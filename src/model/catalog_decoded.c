@@ -1,4 +1,5 @@
 /* The note of a table of decoded pictures: "HEIGHT WIDTH". It comes with the data, so it may say anything. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,4 +34,20 @@ int catalog_decoded_size(const struct catalog *c, uint32_t *height, uint32_t *wi
     *height = h;
     *width = w;
     return 1;
+}
+
+bool catalog_decoded_header(uint64_t rows, uint32_t height, uint32_t width, char out[DECODED_HEADER_BYTES])
+{
+    enum { BEFORE = 10 }; /* magic, version 1.0, length */
+    static const char before[BEFORE] = {(char)0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, DECODED_HEADER_BYTES - BEFORE, 0};
+    char text[DECODED_HEADER_BYTES];
+    int n = snprintf(text, sizeof(text), "{'descr': '|u1', 'fortran_order': False, 'shape': (%llu, %u, %u, 3), }", (unsigned long long)rows,
+                     height, width);
+    if (n >= DECODED_HEADER_BYTES - BEFORE)
+        return false;
+    memcpy(out, before, BEFORE);
+    memset(out + BEFORE, ' ', DECODED_HEADER_BYTES - BEFORE);
+    memcpy(out + BEFORE, text, (size_t)n);
+    out[DECODED_HEADER_BYTES - 1] = '\n';
+    return true;
 }

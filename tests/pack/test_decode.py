@@ -308,3 +308,16 @@ def test_a_decoder_killed_at_any_moment_leaves_the_old_files_or_the_new(many: Pa
         assert out.read_bytes() in (b"the old one", expected["x.npy"])
     resume(many, out, "--force")
     assert result_of(out) == expected and kills > 0
+
+
+@pytest.mark.parametrize("other", ["channels first", "another type"])
+def test_another_array_of_the_same_size_is_not_taken_for_the_pictures(photos: Path, tmp_path: Path, other: str) -> None:
+    out = tmp_path / "small.npy"
+    pixels = decode(photos, out)
+    array = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)) if other == "channels first" else pixels.reshape(len(pixels), -1).view("<u2")
+    size = out.stat().st_size
+    np.save(out, array)
+    assert out.stat().st_size == size
+    with fb.Loader(out, batch_size=len(array), framework="numpy") as loader:
+        (batch,) = loader
+    assert np.array_equal(batch[0], array)
