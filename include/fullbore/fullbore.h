@@ -210,7 +210,7 @@ typedef struct fb_options {
     uint64_t memory;                /* bytes for slots, reads, caches and scratch of the whole process; 0: a quarter of what is left */
 
     /* and when things go wrong */
-    enum fb_on_error on_error;      /* FB_SKIP: other samples take the place of bad ones; FB_E_DATA after 257 bad ones for a place */
+    enum fb_on_error on_error;      /* FB_SKIP: others take the place of bad samples; after 257 bad ones for a place the last error */
     int64_t max_errors;             /* with FB_SKIP: per rank and epoch; -1: no limit */
 
     void (*progress)(void *ctx, const struct fb_progress *p); /* called while scanning, on the caller's thread; may be NULL */

@@ -71,6 +71,7 @@ class Runner:
         done = subprocess.run([sys.executable, "-c", PYTHON + script, *words], env=self.env, stdin=subprocess.DEVNULL, capture_output=True,
                               timeout=100)
         assert done.returncode == 0, done
+        assert b"is not an argument of" not in done.stdout, done  # then nothing of it was tried
         check_output(done.stdout, words)
         check_output(done.stderr, words)
 
@@ -191,7 +192,7 @@ def test_arrays(run: Runner, tmp_path: Path, kind: str, differ: str) -> None:
         if kind == "h5":
             run("pack", data / "0.h5", "-o", tmp_path / f"r{len(more)}.h5", "--rechunk", 2, *more)
     run.python("run(); run(sample='file'); run(fields=sys.argv[2:]); run(fields=[sys.argv[2] + 'x'], on_error='skip')\n"
-               "run(fields=[sys.argv[2]]); run(preload=True); run(group_by=sys.argv[2])\n", data, *HOSTILE[:5])
+               "run(fields=sys.argv[2:4], sample='file'); run(preload=True); run(fields=sys.argv[2:3], group_by=sys.argv[3])\n", data, *HOSTILE[:5])
 
 
 def test_broken_arrays(run: Runner, tmp_path: Path) -> None:
@@ -216,7 +217,8 @@ def test_tables(run: Runner, tmp_path: Path) -> None:
         file_in(tmp_path, f"{i}.jpg".encode(), photo() if i else b"\x1b[2J")
     quoted = ['"' + name.replace('"', '""') + '"' for name in HOSTILE_TEXT]
     columns = ["path", *quoted]
-    texts = {"classes": [["0.jpg", *quoted], ["1.jpg", *quoted], ["2.jpg", *quoted]],
+    texts = {"numbers": [[f"{i}.jpg", *("1" for _ in quoted)] for i in range(3)],
+             "classes": [["0.jpg", *quoted], ["1.jpg", *quoted], ["2.jpg", *quoted]],
              "huge": [[f"{i}.jpg", *("1e300" for _ in quoted)] for i in range(3)],
              "mixed": [["0.jpg", *("1" for _ in quoted)], ["1.jpg", *quoted], ["2.jpg", *("1 2" for _ in quoted)]],
              "missing": [[quoted[0], *quoted]], "short": [["0.jpg", quoted[0]]], "open": [["0.jpg", '"' + HOSTILE_TEXT[0]]],
@@ -276,7 +278,7 @@ def test_sound(run: Runner, tmp_path: Path) -> None:
         run("info", tmp_path / "data", *more), run("bench", tmp_path / "data", "--batch-size", 2, "--epochs", 1, *more)
         run("build", tmp_path / "data", "-o", tmp_path / f"o{len(more)}.h5", "--raw", "--length", 40, "--skip-bad", *more)
     run("build", tmp_path / "data", "-o", tmp_path / "o.h5", "--raw", "--length", 40)
-    run.python("run(length=40); run(length=40, on_error='skip')\n", tmp_path / "data")
+    run.python("crop = [fb.CropOrPad(40)]; run(transforms=crop); run(transforms=crop, on_error='skip')\n", tmp_path / "data")
 
 
 def recording(path: Path, fill: Callable[[int], float], texts: bytes) -> Path:

@@ -45,9 +45,9 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 class Tool:
-    def __init__(self, helper: Path | str = HELPER, **environment: str) -> None:
+    def __init__(self, helper: Path | str = HELPER, pass_fds: tuple[int, ...] = (), **environment: str) -> None:
         env = {**os.environ, "FULLBORE_HDF5_HELPER": str(helper), **environment}
-        self._process = subprocess.Popen([str(TOOL)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        self._process = subprocess.Popen([str(TOOL)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, pass_fds=pass_fds)
         self.record_bytes = 0
 
     @property

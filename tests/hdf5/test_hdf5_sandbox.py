@@ -58,6 +58,23 @@ def test_a_running_helper_knows_no_secret(tmp_path: Path) -> None:
     tool.close()
 
 
+def test_a_running_helper_has_no_descriptor_of_its_host(tmp_path: Path) -> None:
+    """Not even one that the host lets every child have."""
+    (tmp_path / "secret").write_text("canary")
+    with open(tmp_path / "secret") as secret:
+        tool = Tool(pass_fds=(secret.fileno(),))
+        tool.open(make_file(tmp_path / "a.h5"))
+        assert "secret" in str(open_files(tool.pid))
+        (child,) = children(tool.pid)
+        assert set(open_files(child)) == {"0", "1", "2"}, open_files(child)
+        tool.close()
+
+
+def open_files(pid: int) -> dict[str, str]:
+    folder = Path(f"/proc/{pid}/fd")
+    return {fd.name: os.readlink(fd) for fd in folder.iterdir()}
+
+
 FAKE = """#!{python}
 import os, sys, time
 with open({said!r}, "ab") as out:

@@ -1,5 +1,5 @@
-/* Locks as NFS has them: an exclusive one only on a descriptor that is open for writing. And a merge in the moment before a lock. The
- * linker puts this flock in the place of the real one. */
+/* A file server: an exclusive lock only on a descriptor that is open for writing, and files that another machine cuts off. And a merge in the
+ * moment before a lock. The linker puts this flock and fstatfs in the place of the real ones. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +12,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "model/catalog.h"
 #include "model/learnt.h"
 
 static bool has_no_locks; /* as Lustre without -o flock */
@@ -41,6 +43,15 @@ int __wrap_flock(int fd, int operation)
     }
     return __real_flock(fd, operation);
 }
+
+int __wrap_fstatfs(int fd, struct statfs *s);
+int __wrap_fstatfs(int fd, struct statfs *s)
+{
+    (void)fd;
+    *s = (struct statfs){.f_type = 0x6969}; /* NFS */
+    return 0;
+}
+int __wrap_fstatfs64(int fd, struct statfs *s) __attribute__((alias("__wrap_fstatfs"))); /* its name with 64-bit offsets */
 
 static char dir[64];
 static const struct log silent;
@@ -166,6 +177,53 @@ static void a_merge_without_descriptors_for_all_segments_loses_none(void **state
     assert_true(segments() < SEGMENTS);
 }
 
+/* A mapped one would be a SIGBUS here. */
+static void a_kept_catalog_that_another_machine_cuts_off_stays_readable(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 5000 };
+    char path[100], key[32];
+    struct fb_error e = {0};
+    struct catalog_writer *w;
+    struct catalog *c, *made;
+    struct catalog_sample s = {.key = key, .length = 7, .object_size = 7, .mtime_ns = 1};
+    snprintf(path, sizeof(path), "%s/x.catalog", dir);
+    assert_int_equal(catalog_writer_open(&w, &e), 0);
+    for (int i = 0; i < SAMPLES; i++) {
+        snprintf(key, sizeof(key), "%06d.jpg", i);
+        assert_int_equal(catalog_add_sample(w, &s, NULL, &e), 0);
+    }
+    assert_int_equal(catalog_finish(w, path, &made, &e), 0);
+    assert_int_equal(catalog_open(path, &c, &e), 0);
+    assert_int_equal(truncate(path, 0), 0);
+    for (int i = 0; i < SAMPLES; i++) {
+        snprintf(key, sizeof(key), "%06d.jpg", i);
+        assert_int_equal(catalog_sample(i % 2 ? c : made, (uint64_t)i, &s, &e), 0);
+        assert_string_equal(s.key, key);
+    }
+    catalog_close(c);
+    catalog_close(made);
+}
+
+static void learnt_records_that_another_machine_cuts_off_are_not_found(void **state)
+{
+    (void)state;
+    char path[100];
+    struct learnt *l;
+    struct scratch s = {0};
+    for (uint64_t i = 1; i <= 5; i++)
+        learn_one(i, NULL);
+    assert_int_equal(merge(), 5);
+    learnt_open(&l, dir, NULL, &silent);
+    assert_int_equal(learnt_get(l, 1, &(struct learnt_identity){1, 1}, &s), 6);
+    snprintf(path, sizeof(path), "%s/merged", dir);
+    assert_int_equal(truncate(path, 0), 0);
+    for (uint64_t i = 1; i <= 5; i++)
+        assert_int_equal(learnt_get(l, i, &(struct learnt_identity){1, 1}, &s), 0);
+    scratch_free(&s);
+    learnt_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +231,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(where_there_are_no_locks_nothing_is_merged_and_nothing_lost, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_merge_while_a_segment_begins_loses_nothing, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_merge_without_descriptors_for_all_segments_loses_none, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_kept_catalog_that_another_machine_cuts_off_stays_readable, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(learnt_records_that_another_machine_cuts_off_are_not_found, make_dir, remove_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
