@@ -372,7 +372,7 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
     error_set(e, FB_E_DATA, "dataset", "%s file%s, none an image, sound or an array: %s", number, s->left_out.total == 1 ? "" : "s", kinds);
     error_remedy(e, s->looks_inside ? "JPEG, PNG, WebP and HDF5 files are known by their content; .mat files before MATLAB 7.3 and .nc files before netCDF 4 are not HDF5: save them anew "
                                       "(-v7.3, nccopy -k nc4)"
-                                    : "JPEG, PNG, WebP and HDF5 files are known by their content, whatever their extension; check the path");
+                                    : "files with extensions of other kinds are not looked into: give such images and HDF5 files as a list; check the path");
     error_at(e, s->job->request->source, -1);
     return FB_E_DATA;
 }

@@ -59,9 +59,14 @@ static void name_arrays(const struct array_file *file, char *out, size_t out_siz
 int arrays_refuse_field(const struct array_file *file, const char *key, const char *name, struct fb_error *e)
 {
     char list[400], shown[100];
+    bool may_be_there = file->count == ARRAY_MAX_IN_FILE; /* a description has no more */
     name_arrays(file, list, sizeof(list));
-    error_set(e, FB_E_NOT_FOUND, "dataset", "there is no array '%s' in it", text_escape(name, shown, sizeof(shown)));
-    error_remedy(e, "it has: %s", list);
+    error_set(e, FB_E_NOT_FOUND, "dataset", "there is no array '%s' %s", text_escape(name, shown, sizeof(shown)),
+              may_be_there ? "among the first 256 of it, and no more are looked at" : "in it");
+    if (may_be_there)
+        error_remedy(e, "keep it nearer to the root of the file, or in a file of its own");
+    else
+        error_remedy(e, "it has: %s", file->count == 1 && !list[0] ? "one array without a name" : list);
     error_at(e, key, -1);
     return FB_E_NOT_FOUND;
 }
@@ -116,10 +121,11 @@ static int refuse_all(const struct array_file *file, const char *key, struct fb_
 {
     const struct array_layout *l = &file->array[0];
     char shown[100];
-    if (l->why_opaque[0])
-        error_set(e, FB_E_UNSUPPORTED, "dataset", "no array in it can be read as numbers: '%s' has %s", text_escape(l->name, shown, sizeof(shown)),
-                  l->why_opaque);
-    else
+    text_escape(l->name, shown, sizeof(shown));
+    if (l->why_opaque[0]) {
+        error_set(e, FB_E_UNSUPPORTED, "dataset", "there is no array of plain numbers in it: '%s' has %s", shown, l->why_opaque);
+        error_remedy(e, "what libhdf5 has to read is read if fields= names it: fields=['%s']", shown);
+    } else
         error_set(e, FB_E_DATA, "dataset", "there is no array of numbers with rows in it");
     error_at(e, key, -1);
     return e->code;

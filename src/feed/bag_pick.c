@@ -100,7 +100,8 @@ static int check_field(const struct bag *b, int field, const struct array_layout
     const struct array_want *w = &a->want[field];
     char cause[300];
     if (!l) {
-        snprintf(cause, sizeof(cause), "there is no array '%.200s' in it", w->source);
+        snprintf(cause, sizeof(cause), "there is no array '%.200s' %s", w->source,
+                 b->now->file->count < ARRAY_MAX_IN_FILE ? "in it" : "among the first 256 of it, and no more are looked at");
         return bag_refuse(b, e, cause, "all files must have the fields that are wanted");
     }
     if (a->is_sound || fits(b, w, l))

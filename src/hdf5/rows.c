@@ -31,7 +31,7 @@ static int check_filters(const struct reading *r, struct fb_error *e)
             continue;
         error_set(e, FB_E_UNSUPPORTED, "decode", "the array \"%s\" is stored with the HDF5 filter %d (%.60s), which is not read here",
                   r->name, (int)id, name[0] ? name : "no name");
-        error_remedy(e, "rewrite it once with h5py and the Python package hdf5plugin, as gzip, lzf, lz4, zstd or without a filter");
+        error_remedy(e, "rewrite it once with h5py and the Python package hdf5plugin, with gzip or without a filter");
         return FB_E_UNSUPPORTED;
     }
     return 0;

@@ -196,6 +196,21 @@ def test_chunks_that_skip_filters_equal_h5py(tool: Tool, tmp_path: Path) -> None
     assert compare(tool, tool.open(path)["x"], expected, np.random.default_rng(0)) == 5
 
 
+@pytest.mark.parametrize("filters", [{}, {"shuffle": True, "compression": "gzip"}])
+@pytest.mark.parametrize("beyond", [1 << 2, 1 << 7, 1 << 8, 0xFFFFFFFC])
+def test_a_mask_may_skip_filters_that_are_not_there(tool: Tool, tmp_path: Path, beyond: int, filters: dict[str, object]) -> None:
+    """All bits is how "none of the filters" is often written."""
+    path = tmp_path / "a.h5"
+    expected = np.arange(64, dtype="<i4").reshape(8, 8)
+    with h5py.File(path, "w") as f:
+        d = f.create_dataset("x", data=expected, chunks=(2, 8), **filters)
+        d.id.write_direct_chunk((2, 0), expected[4:6].tobytes(), filter_mask=beyond | 3)
+    with h5py.File(path) as f:
+        expected = expected_of(f["x"])
+    assert (expected[2:4] == expected[4:6]).all()
+    assert compare(tool, tool.open(path)["x"], expected, np.random.default_rng(0)) == 5
+
+
 def test_array_types_become_dimensions(tool: Tool, tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     rng = np.random.default_rng(9)

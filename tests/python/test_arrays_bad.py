@@ -92,6 +92,15 @@ def test_a_missing_field_is_named_with_what_there_is(tmp_path: Path) -> None:
     refused(path, r"a\.h5: there is no array 'y' in it; it has: features, labels", fields=["features", "y"])
     write_h5(tmp_path / "b.h5", {"features": numbers(10)})
     refused(f"{tmp_path}/*.h5", r"b\.h5: there is no array 'labels' in it; it has: features", fields=FIELDS)
+    np.save(tmp_path / "c.npy", numbers(10))
+    refused([str(path), str(tmp_path / "c.npy")], r"c\.npy: there is no array 'labels' in it; it has: one array without a name", fields=["labels"])
+
+
+def test_an_array_behind_the_256th_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    path = write_h5(tmp_path / "a.h5", {f"x{i:03}": np.arange(6).reshape(3, 2) for i in range(257)})
+    refused(path, r"a\.h5: there is no array 'x256' among the first 256 of it.*nearer to the root", fields=["x256"])
+    with open_arrays(path, fields=["x255"], batch_size=3) as loader:
+        np.testing.assert_array_equal(next(iter(loader))[0], np.arange(6).reshape(3, 2))
 
 
 def test_a_bag_without_the_field(tmp_path: Path) -> None:
@@ -233,6 +242,22 @@ def test_an_unknown_filter_is_named_with_the_package_that_has_it(tmp_path: Path)
 
 
 # ---- bags without instances, claims
+
+
+def test_what_only_libhdf5_undoes_is_not_to_be_rewritten_with_what_it_lacks(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(6000).reshape(60, 100), chunks=(7, 100), scaleoffset=0, compression="lzf")
+    refused(tmp_path / "a.h5", r"a\.h5: .*32000 \(lzf\), which is not read here; rewrite it once with .*, with gzip or without a filter",
+            fields=["x"])
+
+
+def test_rows_that_libhdf5_has_to_read_are_asked_for_by_name(tmp_path: Path) -> None:
+    values = np.arange(6000).reshape(60, 100)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=values, chunks=(7, 100), scaleoffset=0)
+    refused(tmp_path / "a.h5", r"a\.h5: there is no array of plain numbers in it: 'x' has .*scaleoffset.*; .*fields=\['x'\]")
+    with open_arrays(tmp_path / "a.h5", fields=["x"], batch_size=60) as loader:
+        np.testing.assert_array_equal(next(iter(loader))[0], values)
 
 
 def test_an_empty_bag(tmp_path: Path) -> None:

@@ -181,6 +181,16 @@ def test_older_files_of_those_names_are_left_out_with_a_word(tmp_path: Path) -> 
     np.testing.assert_array_equal(rows_of(tmp_path, "x"), VALUES)
 
 
+def test_names_of_other_kinds_are_read_from_a_list_and_a_folder_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(6).reshape(3, 2)
+    with pytest.raises(fb.Error, match=r"none an image, sound or an array: \.bin 1.*not looked into.* as a list"):
+        open_arrays(tmp_path)
+    with open_arrays([str(path)], batch_size=3) as loader:
+        np.testing.assert_array_equal(next(iter(loader))[0], np.arange(6).reshape(3, 2))
+
+
 def test_images_sound_and_plain_names_come_first(tmp_path: Path, photos: Path) -> None:
     """What a folder was before stays what it is: annotations beside pictures or arrays are no samples."""
     shutil.copytree(photos, tmp_path / "photos")
