@@ -164,6 +164,7 @@ struct feed {
     uint32_t held_capacity;
     bool warned_held;
     uint64_t given_away;
+    bool is_cramped;                       /* one or two kept ones had to be given away: there was no room for the next beside them */
     _Atomic bool is_closing; /* written under lock */
     bool is_consumer_waiting;
     struct load *redo;                     /* loads to issue again, before anything new */
