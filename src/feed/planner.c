@@ -508,7 +508,7 @@ static void say_if_not_in_background(struct feed *f)
     static _Atomic bool is_said;
     char reason[128];
     int error = thread_background_error();
-    if (error && !atomic_exchange_explicit(&is_said, true, memory_order_relaxed))
+    if (error && f->heard.write && !atomic_exchange_explicit(&is_said, true, memory_order_relaxed))
         log_line(&f->log, LOG_WARN, "the workers cannot run in the background (SCHED_BATCH: %s): on busy cores next() may take some ms longer",
                  text_errno(error, reason, sizeof(reason)));
 }
