@@ -70,6 +70,12 @@ static bool give_away_oldest(struct feed *f, uint32_t kept)
     return true;
 }
 
+void planner_give_away_held(struct feed *f)
+{
+    while (give_away_oldest(f, 0))
+        ;
+}
+
 /* NULL: none now. *is_poor: because there is no memory; f->slots_failed counts how often it was not the budget that had none. */
 static struct slot *get_slot(struct feed *f, bool *is_poor)
 {
