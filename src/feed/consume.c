@@ -362,7 +362,7 @@ int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
     bool was_live = f->is_live;
     int rc = f->is_closing ? error_set(e, FB_E_STATE, "feed", "the loader is closed") : take_batch(f, out, e);
     warn_if_many_held(f, &must_warn);
-    bool is_live = f->is_live;
+    bool is_live = f->is_live, is_cramped = f->is_cramped;
     pthread_mutex_unlock(&f->lock);
     if (rc == 1)
         audit_delivered(f, *out);
@@ -373,9 +373,11 @@ int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
     if (trace_is_on() && trace_is_over(&f->meter))
         feed_end_trace(f);
     if (must_warn)
-        log_line(&f->log, LOG_WARN,
-                 "more than two batches are kept by the program; each further one takes memory outside the budget (copy what you need, "
-                 "or drop batches sooner)");
+        log_line(&f->log, LOG_WARN, "%s",
+                 is_cramped ? "the memory budget has no room for a batch beside those that the program keeps; these take memory outside of it "
+                              "(raise memory=, lower batch_size=, or drop batches sooner)"
+                            : "more than two batches are kept by the program; each further one takes memory outside the budget (copy what "
+                              "you need, or drop batches sooner)");
     return rc;
 }
 

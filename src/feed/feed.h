@@ -164,6 +164,7 @@ struct feed {
     uint32_t held_capacity;
     bool warned_held;
     uint64_t given_away;
+    bool is_cramped;                       /* one or two kept ones had to be given away: there was no room for the next beside them */
     _Atomic bool is_closing; /* written under lock */
     bool is_consumer_waiting;
     struct load *redo;                     /* loads to issue again, before anything new */
@@ -237,6 +238,8 @@ void feed_order(const struct feed *f, uint64_t epoch, struct order *o);
 void *planner_main(void *feed);
 /* Under f->lock, or when nobody else knows the feed: frees the slots that hold nothing. */
 void planner_drop_free_slots(struct feed *f);
+/* Under f->lock: what the program keeps is the program's from now on, outside of the budget. */
+void planner_give_away_held(struct feed *f);
 /* Give a load back to the planner: a stand-in, a larger buffer, or a read that would have blocked. Any thread. */
 void planner_redo(struct feed *f, struct load *l);
 

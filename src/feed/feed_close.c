@@ -111,6 +111,8 @@ static bool ask_to_end(struct feed *f)
         return false;
     feed_replan(f, NULL);
     feed_end_epoch(f);
+    if (f->budget)
+        planner_give_away_held(f); /* they may be kept for long, and other loaders need the room */
     pthread_cond_broadcast(&f->consumer_wakes);
     pthread_mutex_unlock(&f->lock);
     return true;
@@ -162,6 +164,8 @@ void feed_finish(struct feed *f)
     if (is_stuck) {
         keep_for_ever(f, reads);
     } else {
+        if (f->crew)
+            drop_unused(f); /* now, not with the last batch kept */
         source_cache_close(f);
         feed_unref(f);
     }

@@ -29,6 +29,7 @@ enum {
                                     processor's cache is written again a fifth faster */
     ROWS_AHEAD_LEAST = 2,
     WAITS_FOR_ROOM = 200,    /* naps until a batch that does not fit is given up */
+    NAPS_IF_CRAMPED = 2,     /* until kept batches leave the budget, if that was necessary before */
     WAITS_FOR_SYSTEM = 20,   /* the same when it is malloc that has no memory */
     HELD_BY_USER = 2,
     MOST_STAND_INS = 1000    /* looked at for one that fits */
@@ -53,10 +54,10 @@ static bool is_owned_full(const struct feed *f)
     return f->owned >= f->look_ahead + HELD_BY_USER;
 }
 
-/* The user keeps more batches than the budget has for that: the oldest is theirs from now on. */
-static bool give_away_oldest(struct feed *f)
+/* The user keeps more batches than the budget has for that, `kept`: the oldest is theirs from now on. */
+static bool give_away_oldest(struct feed *f, uint32_t kept)
 {
-    if (f->held <= HELD_BY_USER)
+    if (f->held <= kept)
         return false;
     struct slot *s = f->held_slots[0];
     f->held--;
@@ -69,6 +70,12 @@ static bool give_away_oldest(struct feed *f)
     return true;
 }
 
+void planner_give_away_held(struct feed *f)
+{
+    while (give_away_oldest(f, 0))
+        ;
+}
+
 /* NULL: none now. *is_poor: because there is no memory; f->slots_failed counts how often it was not the budget that had none. */
 static struct slot *get_slot(struct feed *f, bool *is_poor)
 {
@@ -79,7 +86,7 @@ static struct slot *get_slot(struct feed *f, bool *is_poor)
         s->next = NULL;
         return s;
     }
-    if (is_owned_full(f) && !give_away_oldest(f))
+    if (is_owned_full(f) && !give_away_oldest(f, HELD_BY_USER))
         return NULL;
     *is_poor = !budget_take(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
     if (*is_poor)
@@ -284,6 +291,17 @@ static bool fail_slot(struct feed *f, struct slot *s, size_t bytes)
     return false;
 }
 
+/* f->lock is held. Batches of variable lengths may be so large that there is no room for the next one beside those that are kept. Who waits
+ * for it may be who keeps them: then nobody would ever give any back. Another thread might, so that it is waited for, but not each time. */
+static bool make_room_beside_kept(struct feed *f, int naps)
+{
+    bool is_due = naps >= (f->is_cramped ? NAPS_IF_CRAMPED : WAITS_FOR_ROOM);
+    if (!is_due || !f->is_consumer_waiting || f->ahead || !give_away_oldest(f, 0))
+        return false;
+    f->is_cramped = true;
+    return true;
+}
+
 /* Memory for a batch of variable lengths; waits for it. False: there never will be enough; the batch says so. */
 static bool make_room(struct plan_state *p, struct slot *s)
 {
@@ -296,7 +314,7 @@ static bool make_room(struct plan_state *p, struct slot *s)
         for (int i = 0; !budget_take(f->budget, MEMORY_SLOTS, bytes - had); i++) {
             pthread_mutex_lock(&f->lock);
             planner_drop_free_slots(f); /* of other sizes; nobody else gives them back while this thread waits */
-            bool comes_more = f->ahead || f->held;
+            bool comes_more = make_room_beside_kept(f, i) || f->ahead || f->held;
             pthread_mutex_unlock(&f->lock);
             bool is_hopeless = bytes > atomic_load(&f->budget->limit) || (!comes_more && i >= WAITS_FOR_ROOM);
             if (is_hopeless || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
@@ -496,7 +514,7 @@ static void say_if_not_in_background(struct feed *f)
     static _Atomic bool is_said;
     char reason[128];
     int error = thread_background_error();
-    if (error && !atomic_exchange_explicit(&is_said, true, memory_order_relaxed))
+    if (error && f->heard.write && !atomic_exchange_explicit(&is_said, true, memory_order_relaxed))
         log_line(&f->log, LOG_WARN, "the workers cannot run in the background (SCHED_BATCH: %s): on busy cores next() may take some ms longer",
                  text_errno(error, reason, sizeof(reason)));
 }

@@ -1,9 +1,14 @@
 /* The life of a loader: closing, forking, interrupting, waiting too long. */
 #include "tally.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -164,6 +169,60 @@ static void the_watchdog_names_what_is_waited_for(void **state)
     assert_non_null(strstr(book.lines, "being read"));
 }
 
+/* sched_setattr is forbidden from now on, as some sandboxes do. */
+static void forbid_the_background(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setattr, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(77);
+}
+
+static void count_background(void *ctx, int level, const char *line)
+{
+    (void)level;
+    *(int *)ctx += strstr(line, "in the background") != NULL;
+}
+
+/* How often it is said to each of three loaders in turn, the first of which has nobody who listens. */
+static int be_in_a_sandbox(void)
+{
+    int said[3] = {0};
+    forbid_the_background();
+    for (int i = 0; i < 3; i++) {
+        fb_options o = photo_options(&photos);
+        o.log = i ? count_background : NULL;
+        o.ctx = &said[i];
+        fb_loader *l = open_or_fail(&o);
+        struct tally t = run_epoch(l, 0);
+        fb_close(l);
+        assert_each_once(&t, PHOTOS);
+    }
+    return said[1] == 1 && said[2] == 0 ? 0 : 1;
+}
+
+static void that_the_background_is_forbidden_is_said_once_to_who_listens(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* ThreadSanitizer cannot follow threads started in a forked child */
+#endif
+    pid_t child = fork();
+    if (child == 0)
+        _exit(be_in_a_sandbox());
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +231,7 @@ int main(void)
         cmocka_unit_test(a_wait_can_be_interrupted_and_resumed),
         cmocka_unit_test(waiting_takes_no_processor),
         cmocka_unit_test(the_watchdog_names_what_is_waited_for),
+        cmocka_unit_test(that_the_background_is_forbidden_is_said_once_to_who_listens),
     };
     return run_photo_tests(tests);
 }

@@ -325,6 +325,32 @@ def test_a_small_budget_holds(tmp_path: Path) -> None:
         assert loader.stats()["budget"]["peak_bytes"] <= 8 << 20
 
 
+@pytest.mark.parametrize("kept", [1, 2, 3])
+@pytest.mark.parametrize("collate", ["Pad", "Ragged"])
+def test_batches_that_fill_the_budget_and_are_kept_do_not_stop_the_next(collate: str, kept: int, tmp_path: Path, run_python: Any) -> None:
+    """Who waits for a batch may be the one who keeps those before it: `for batch in loader` keeps one, always."""
+    for i in range(8):
+        np.save(tmp_path / f"{i}.npy", np.full((2000 + i, 512), i, "f4"))
+    script = """
+import sys, warnings, fullbore as fb
+warnings.simplefilter("ignore")
+loader = fb.Loader(sys.argv[1] + "/*.npy", sample="file", collate=getattr(fb, sys.argv[2])(), batch_size=2, threads=2, memory="12MiB",
+                   framework="numpy")
+kept, seen = [], []
+for _ in range(2):
+    for batch in loader:
+        kept = [*kept, batch][-int(sys.argv[3]):]
+        for one in kept:
+            rows = one[0] if isinstance(one[0], fb.RaggedRows) else [v[:n] for v, n in zip(one[0].values, one[0].lengths)]
+            assert all((row == int(key[0])).all() for row, key in zip(rows, one.sample_keys))
+        seen += batch.sample_keys
+assert sorted(seen) == sorted(2 * [f"{i}.npy" for i in range(8)])
+assert loader.stats()["budget"]["peak_bytes"] <= 12 << 20
+"""
+    done = run_python(script, tmp_path, collate, kept, timeout=40)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_batch_that_can_never_fit_says_so(tmp_path: Path) -> None:
     write_h5(tmp_path / "a.h5", {"x": np.zeros((20_000, 256), "f4")})
     with pytest.raises(fb.BudgetError, match="memory budget of 16.0 MiB"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import weakref
 from pathlib import Path
+from typing import Any
 
 import fullbore as fb
 import numpy as np
@@ -179,3 +180,24 @@ def test_two_loaders_run_at_once(tiny: Path, photos: Path) -> None:
         assert keys(val) == alone["val"]  # a validation in the middle of an epoch
         seen += [key for batch in running for key in batch.sample_keys]
         assert seen == alone["train"]
+
+
+@pytest.mark.parametrize("closes", [True, False], ids=["closed", "dropped"])
+def test_batches_kept_of_a_closed_loader_leave_the_budget_to_others(photos: Path, closes: bool, run_python: Any) -> None:
+    script = """
+import sys, fullbore as fb
+def open_loader():
+    return fb.Loader(sys.argv[1], batch_size=8, threads=1, memory="20MiB", transforms=[fb.Resize((384, 384))], framework="numpy")
+kept = []
+for _ in range(4):
+    loader = open_loader()
+    kept += [batch for batch, _ in zip(loader, range(2))]
+    sums = [batch[0].sum() for batch in kept]
+    if sys.argv[2] == "True":
+        loader.close()
+    del loader
+assert [batch[0].sum() for batch in kept] == sums and len(set(sums)) == 2
+assert open_loader().stats()["budget"]["used_bytes"] < 1 << 20
+"""
+    done = run_python(script, photos, closes, timeout=40)
+    assert done.returncode == 0, done.stderr
