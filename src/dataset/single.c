@@ -76,22 +76,30 @@ static int scan(struct dataset_job *job, struct fb_error *e)
     return catalog_add_sample(job->w, &s, NULL, e);
 }
 
-/* Is the file what `fullbore pack --decode` made with this catalog? Another array may have been written over it, with the same number of bytes. */
-static bool is_made_with(const struct dataset_job *job, const struct catalog_sample *now, const struct catalog *c)
+/* Another array may have been written over the pictures, with the same number of bytes. */
+static bool begins_with(const struct dataset_job *job, const char due[DECODED_HEADER_BYTES])
 {
-    struct catalog_sample last;
-    char due[DECODED_HEADER_BYTES], there[DECODED_HEADER_BYTES];
-    uint32_t height, width;
-    uint64_t count = catalog_count(c);
-    if (count == 0 || catalog_sample(c, count - 1, &last, NULL) < 0 || last.offset + last.length != now->length)
-        return false;
-    if (catalog_decoded_size(c, &height, &width, NULL) != 1 || !catalog_decoded_header(count, height, width, due))
-        return false;
+    char there[DECODED_HEADER_BYTES];
     int fd = open(job->identity, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     bool is_read = fd >= 0 && pread(fd, there, sizeof(there), 0) == (ssize_t)sizeof(there);
     if (fd >= 0)
         close(fd);
-    return is_read && memcmp(there, due, sizeof(due)) == 0;
+    return is_read && memcmp(there, due, sizeof(there)) == 0;
+}
+
+/* 1: the file is what `fullbore pack --decode` made with this catalog. FB_E_DATA: the catalog is impossible. */
+static int is_made_with(const struct dataset_job *job, const struct catalog_sample *now, const struct catalog *c, struct fb_error *e)
+{
+    struct catalog_sample last;
+    char due[DECODED_HEADER_BYTES];
+    uint32_t height, width;
+    uint64_t count = catalog_count(c);
+    int rc = catalog_decoded_size(c, &height, &width, e);
+    if (rc <= 0)
+        return rc;
+    if (count == 0 || catalog_sample(c, count - 1, &last, NULL) < 0 || last.offset + last.length != now->length)
+        return 0;
+    return catalog_decoded_header(count, height, width, due) && begins_with(job, due);
 }
 
 /* 1: it is the catalog of this very file. */
@@ -105,12 +113,16 @@ static int open_beside(struct dataset_job *job, const struct catalog_sample *now
     if (!S_ISREG(st.st_mode))
         return 0;
     FB_TRY(catalog_open_part(fd, 0, (uint64_t)st.st_size, &place, path, out, e));
-    if (is_made_with(job, now, *out))
+    int rc = is_made_with(job, now, *out, e);
+    if (rc == 1)
         return 1;
-    log_line(&job->request->log, LOG_WARN, "%s does not belong to the file beside it, which is taken as rows without names", path);
+    if (rc < 0)
+        error_at(e, path, -1);
+    else
+        log_line(&job->request->log, LOG_WARN, "%s does not belong to the file beside it, which is taken as rows without names", path);
     catalog_close(*out);
     *out = NULL;
-    return 0;
+    return rc;
 }
 
 static int open_own(struct dataset_job *job, struct catalog **out, struct fb_error *e)

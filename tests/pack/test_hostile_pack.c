@@ -391,9 +391,12 @@ static void sizes_that_wrap(char *note, size_t note_size, uint64_t *n)
 
 static int load_table(const char *note, uint64_t n, struct fb_error *e)
 {
-    static const char zeros[MEMBER_BYTES];
-    struct claim c = {.key = "a/x.jpg", .offset = 0, .length = n, .note = "decoded", .note_text = note};
-    put("t.npy", zeros, n);
+    char table[DECODED_HEADER_BYTES + MEMBER_BYTES] = {0};
+    struct claim c = {.key = "a/x.jpg", .offset = DECODED_HEADER_BYTES, .length = n, .note = "decoded", .note_text = note};
+    unsigned height = 0, width = 0;
+    sscanf(note, "%u %u", &height, &width);
+    assert_true(catalog_decoded_header(1, height, width, table)); /* which the note agrees with */
+    put("t.npy", table, DECODED_HEADER_BYTES + n);
     forge_catalog(&c, "t.npy.catalog");
     return load(at("t.npy"), e);
 }
