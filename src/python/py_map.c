@@ -1,6 +1,7 @@
 #include "python/py_map.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ struct map_calls {
     PyObject *failures; /* dict: sample -> exception */
     int refs;           /* under Python's lock */
     bool keeps_failures; /* not when bad samples are skipped: nobody would ask */
+    sigset_t signals;   /* those that the loader's maker blocks: a function runs with them, because a program that it starts inherits them */
 };
 
 static atomic_bool is_over; /* the interpreter is about to end: threads that could not be stopped leave it and their state alone */
@@ -185,8 +187,11 @@ static int call_step(struct map_calls *c, struct fb_map *m, PyObject *pixels, bo
     if (!pair || !PyArg_ParseTuple(pair, "Op", &step, &wants_labels))
         return -1;
     PyObject *labels = wants_labels ? labels_as_bytes(m) : PyTuple_New(0), *answer = NULL;
+    sigset_t ours;
+    pthread_sigmask(SIG_SETMASK, &c->signals, &ours);
     if (labels)
         answer = PyObject_CallFunction(step, "OOKK", pixels, labels, (unsigned long long)m->random[0], (unsigned long long)m->random[1]);
+    pthread_sigmask(SIG_SETMASK, &ours, NULL);
     Py_XDECREF(labels);
     PyObject *result, *changed;
     int rc = answer && PyArg_ParseTuple(answer, "OO", &result, &changed) ? 0 : -1;
@@ -277,6 +282,7 @@ int map_calls_new(struct module_state *m, PyObject *steps, fb_options *o)
     c->module = m;
     c->refs = 1;
     c->keeps_failures = o->on_error == FB_RAISE;
+    pthread_sigmask(SIG_SETMASK, NULL, &c->signals);
     c->steps = Py_NewRef(steps);
     c->failures = PyDict_New();
     if (!c->failures || !PyList_Check(steps)) {

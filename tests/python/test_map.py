@@ -444,6 +444,21 @@ next(iter(loader))
         assert done.returncode < 0 and "Fatal Python error" in done.stderr and "in crash" in done.stderr, (how, done.stderr)
 
 
+def test_a_program_that_a_function_starts_can_be_ended(run_python: Any, photos: Path) -> None:
+    script = """
+import signal, subprocess, sys, fullbore as fb
+def ask(image):
+    child = subprocess.Popen(["sleep", "60"])
+    child.terminate()
+    assert child.wait(20) == -signal.SIGTERM
+    return image
+loader = fb.Loader(sys.argv[1], batch_size=4, transforms=[fb.Resize((32, 32)), fb.Map(ask)], framework="numpy")
+next(iter(loader))
+"""
+    done = run_python(script, photos, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def test_two_loaders_with_functions_and_reopened_ones_work(photos: Path) -> None:
     for _ in range(5):
         with fb.Loader(photos, batch_size=4, transforms=[fb.Resize((8, 8)), fb.Map(lambda image: image)], **NUMPY) as a, \
