@@ -127,8 +127,7 @@ int decode_table_finish(struct decoding *d, struct fb_error *e)
     char from[300], to[300], *catalog = NULL;
     partial_name(d, from, sizeof(from));
     snprintf(to, sizeof(to), "%s.csv", d->files.stem);
-    if (renameat(d->files.dir_fd, from, d->files.dir_fd, to) < 0)
-        return error_set_errno(e, "pack", errno, "put the table of names in place");
+    FB_TRY(pack_files_rename(&d->files, from, to, e));
     if (asprintf(&catalog, "%s.catalog", d->q->output) < 0)
         return error_set(e, FB_E_NOMEM, "pack", "no memory");
     int rc = catalog_finish(d->w, catalog, NULL, e); /* syncs the folder as well */

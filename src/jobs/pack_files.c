@@ -408,8 +408,8 @@ static void warn_of_more(const struct pack_files *f, uint32_t shards, const stru
         log_line(log, LOG_WARN, "%s is there from an earlier, larger set: a wildcard would take it in", next);
 }
 
-/* One that came meanwhile stays, too. Where a rename cannot be told so (EINVAL), a moment is left between looking and renaming. */
-static int rename_into_place(const struct pack_files *f, const char *from, const char *to, struct fb_error *e)
+/* Where a rename cannot be told to replace nothing (EINVAL), a moment is left between looking and renaming. */
+int pack_files_rename(const struct pack_files *f, const char *from, const char *to, struct fb_error *e)
 {
     struct stat st;
     if (!f->overwrites) {
@@ -429,7 +429,7 @@ int pack_files_place(struct pack_files *f, uint32_t shards, struct fb_error *e)
     for (uint32_t i = shards; i-- > 0;) {
         partial_name(f, i, from);
         final_name(f, i, to);
-        FB_TRY(rename_into_place(f, from, to, e));
+        FB_TRY(pack_files_rename(f, from, to, e));
     }
     if (fsync(f->dir_fd) < 0 && errno != EINVAL && errno != ENOTSUP)
         return failed(f, "sync the folder of the pack", e);

@@ -65,8 +65,9 @@ int pack_files_note(struct pack_files *f, struct pack_entry *entry, struct fb_er
 
 /* Opens a shard under its temporary name, made if it is not there. Returns a descriptor. */
 int pack_files_shard(struct pack_files *f, uint32_t shard, struct fb_error *e);
-/* All shards are written and synced: renames them and syncs the folder. FB_E_STATE: one of them is there by now, and may not be
- * replaced. */
+/* Gives a finished file its final name. FB_E_STATE: there is one by now, and it may not be replaced. */
+int pack_files_rename(const struct pack_files *f, const char *from, const char *to, struct fb_error *e);
+/* All shards are written and synced: renames them and syncs the folder. FB_E_STATE as above. */
 int pack_files_place(struct pack_files *f, uint32_t shards, struct fb_error *e);
 /* Nothing is left to do: removes the journal and what dead runs of the same pack left. */
 void pack_files_clean(struct pack_files *f, uint32_t shards, const struct log *log);
