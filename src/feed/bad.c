@@ -19,13 +19,14 @@ static void append(struct feed *f, const struct fb_error *e, uint64_t epoch)
         f->bad_list = calloc(FEED_MAX_BAD, sizeof(*f->bad_list));
     if (!f->bad_list || f->bad_listed == FEED_MAX_BAD || is_listed(f, e->path))
         return;
-    struct bad_sample *b = &f->bad_list[f->bad_listed];
-    b->path = strdup(e->path);
-    b->cause = strdup(e->cause);
-    b->epoch = epoch;
-    memcpy(b->stage, e->stage, sizeof(b->stage));
-    if (b->path && b->cause)
-        f->bad_listed++;
+    struct bad_sample b = {.path = strdup(e->path), .cause = strdup(e->cause), .epoch = epoch};
+    memcpy(b.stage, e->stage, sizeof(b.stage));
+    if (b.path && b.cause) {
+        f->bad_list[f->bad_listed++] = b;
+    } else {
+        free(b.path);
+        free(b.cause);
+    }
 }
 
 void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch)
