@@ -28,9 +28,15 @@ static void raise_peak(_Atomic uint64_t *peak, uint64_t value)
 
 bool budget_take(struct budget *b, enum memory_kind kind, uint64_t bytes)
 {
+    return budget_take_above(b, kind, bytes, 0);
+}
+
+bool budget_take_above(struct budget *b, enum memory_kind kind, uint64_t bytes, uint64_t reserve)
+{
     uint64_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
     do {
         uint64_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
+        limit = limit > reserve ? limit - reserve : 0;
         if (bytes > limit || used > limit - bytes)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&b->used, &used, used + bytes, memory_order_relaxed, memory_order_relaxed));

@@ -27,6 +27,8 @@ const char *budget_kind_name(enum memory_kind kind);
 
 /* Takes all of `bytes` or nothing. */
 bool budget_take(struct budget *b, enum memory_kind kind, uint64_t bytes);
+/* The same, only if `reserve` bytes are left for others afterwards. */
+bool budget_take_above(struct budget *b, enum memory_kind kind, uint64_t bytes, uint64_t reserve);
 void budget_give(struct budget *b, enum memory_kind kind, uint64_t bytes);
 
 /* Sleeps until something is given back after `seen` (read with budget_seen before the failed take) or the time is over. */

@@ -50,6 +50,7 @@ struct load {
     uint32_t count;
     uint32_t attempt;            /* 0, or which stand-in for a bad sample this is */
     uint32_t bad_tries;          /* how many samples were bad that were tried for this place */
+    uint64_t poor_since_ns;      /* since when the consumer has waited for it and there was no memory to decode it; 0: not so */
     uint64_t position;           /* in the epoch */
     uint64_t sample;             /* in the catalog */
     uint64_t selected;           /* in the selection */
@@ -246,6 +247,8 @@ void planner_redo(struct feed *f, struct load *l);
 /* load.c */
 struct worker;
 /* Not the sample's fault: a stand-in would fail the same way. */
+/* There is no memory for it now: it comes again. False: there will be none. */
+bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error *e);
 bool load_is_systemic(const struct fb_error *e);
 /* The batch fails with the error of its lowest place, so that the same run fails the same way for any number of threads. */
 void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e);

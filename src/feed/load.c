@@ -10,7 +10,12 @@
 #include "feed/gather.h"
 #include "feed/part.h"
 
-enum { WAITS_FOR_MEMORY = 200, WAITS_FOR_SYSTEM = 20 /* when the budget has enough, but malloc does not */ };
+enum {
+    WAITS_FOR_MEMORY = 200,
+    WAITS_FOR_SYSTEM = 20, /* when the budget has enough, but malloc does not */
+    MEMORY_NAP_NS = 5000000,
+    AWAITED_MOST_NS = 300000000
+};
 
 void load_step(struct load *l, uint32_t step)
 {
@@ -26,6 +31,7 @@ void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position
     l->waited = NULL;
     l->reads_itself = false;
     l->attempt = l->bad_tries = 0;
+    l->poor_since_ns = 0;
     l->position = position;
     l->buffer = NULL;
     l->error = NULL;
@@ -129,6 +135,27 @@ bool load_is_systemic(const struct fb_error *e)
     return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE || e->sys_errno == ENOMEM;
 }
 
+/* Batches that are ready and not taken yet have memory, and so do other workers: a load waits for it as long as the consumer does not wait
+ * for the load itself. */
+bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error *e)
+{
+    if (e->code != FB_E_BUDGET || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&f->lock);
+    bool is_awaited = f->is_consumer_waiting && f->ahead_first == l->slot;
+    pthread_mutex_unlock(&f->lock);
+    uint64_t now = clock_now_ns();
+    if (!is_awaited || !l->poor_since_ns)
+        l->poor_since_ns = is_awaited ? now : 0;
+    if (is_awaited && now - l->poor_since_ns > AWAITED_MOST_NS)
+        return false;
+    uint32_t seen = budget_seen(f->budget);
+    crew_press(f, false);
+    budget_wait(f->budget, seen, MEMORY_NAP_NS);
+    crew_push(f, l);
+    return true;
+}
+
 /* A place before this one has been given up: its error is the batch's, whatever becomes of this one. */
 static bool is_lost_anyway(struct feed *f, const struct load *l)
 {
@@ -225,7 +252,7 @@ void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_e
             break;
         uint32_t seen = budget_seen(f->budget);
         crew_press(f, false);
-        budget_wait(f->budget, seen, 5000000);
+        budget_wait(f->budget, seen, MEMORY_NAP_NS);
     }
     return scratch_need(s, bytes, e);
 }
@@ -412,7 +439,8 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
         return;
     load_note_service(f, clock_now_ns() - since);
     if (rc < 0) {
-        handle_bad(f, l, &e);
+        if (!load_waits_for_memory(f, l, &e))
+            handle_bad(f, l, &e);
         return;
     }
     audit_placed(f, l, bytes, n);

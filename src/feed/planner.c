@@ -115,13 +115,16 @@ void planner_drop_free_slots(struct feed *f)
     }
 }
 
-/* Someone needs memory: an idle feed gives back everything, a live one what it has beyond the least. */
+/* Someone needs memory: an idle feed gives back everything, and what the program still keeps of it is the program's; a live one what it has
+ * beyond the least. */
 static void give_back(struct feed *f)
 {
     atomic_store_explicit(&f->is_pressed, false, memory_order_relaxed);
     f->look_ahead = f->least_ahead;
     if (!f->is_live && f->has_plan)
         feed_replan(f, NULL);
+    if (!f->is_live)
+        planner_give_away_held(f);
     planner_drop_free_slots(f);
     reads_trim(&f->reads);
     arrays_give_back(f, f->is_live);
@@ -302,16 +305,27 @@ static bool make_room_beside_kept(struct feed *f, int naps)
     return true;
 }
 
+/* For a batch of variable lengths. Behind other batches it leaves a quarter of the budget to the workers, as batches of a fixed size do: were all
+ * of it in batches that nobody can take yet, the first of them could not be finished. */
+static bool take_room(struct feed *f, size_t bytes)
+{
+    pthread_mutex_lock(&f->lock);
+    bool is_behind = f->ahead > 0;
+    pthread_mutex_unlock(&f->lock);
+    uint64_t limit = atomic_load_explicit(&f->budget->limit, memory_order_relaxed);
+    return budget_take_above(f->budget, MEMORY_SLOTS, bytes, is_behind ? limit / 4 : 0);
+}
+
 /* Memory for a batch of variable lengths; waits for it. False: there never will be enough; the batch says so. */
 static bool make_room(struct plan_state *p, struct slot *s)
 {
     struct feed *f = p->f;
     size_t bytes = slot_rows_bytes(s, s->count), had = s->rows_capacity;
     p->rows_most = bytes > p->rows_most ? bytes : p->rows_most;
-    if (bytes > had && p->rows_most > bytes && budget_take(f->budget, MEMORY_SLOTS, p->rows_most - had)) {
+    if (bytes > had && p->rows_most > bytes && take_room(f, p->rows_most - had)) {
         bytes = p->rows_most; /* once and for all, if there is enough: fresh memory is cleared when it is touched */
     } else if (bytes > had) {
-        for (int i = 0; !budget_take(f->budget, MEMORY_SLOTS, bytes - had); i++) {
+        for (int i = 0; !take_room(f, bytes - had); i++) {
             pthread_mutex_lock(&f->lock);
             planner_drop_free_slots(f); /* of other sizes; nobody else gives them back while this thread waits */
             bool comes_more = make_room_beside_kept(f, i) || f->ahead || f->held;

@@ -320,7 +320,7 @@ void rows_run(struct worker *w, struct feed *f, struct load *l)
     uint64_t read_ns = clock_now_ns();
     if (rc == 0)
         rc = take_rows(&g, &e);
-    if (rc < 0 && f->skips_bad && !load_is_systemic(&e))
+    if (rc < 0 && f->skips_bad && !load_is_systemic(&e) && e.code != FB_E_BUDGET)
         rc = read_singly(&g, &e);
     for (uint32_t i = 0; rc == 0 && i < l->count; i++) {
         rc = copy_labels(&g, i, &e);
@@ -331,8 +331,8 @@ void rows_run(struct worker *w, struct feed *f, struct load *l)
     load_note_service(f, now - since);
     waited_free(f, l->waited);
     l->waited = NULL;
-    if (rc < 0)
-        load_fail_batch(f, l, &e);
-    else
+    if (rc == 0)
         load_finish(f, l);
+    else if (!load_waits_for_memory(f, l, &e))
+        load_fail_batch(f, l, &e);
 }

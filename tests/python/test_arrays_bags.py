@@ -351,6 +351,17 @@ assert loader.stats()["budget"]["peak_bytes"] <= 12 << 20
     assert done.returncode == 0, done.stderr
 
 
+def test_batches_ahead_leave_memory_to_those_who_decode(tmp_path: Path) -> None:
+    for i in range(4):
+        np.savez_compressed(tmp_path / f"{i}.npz", x=np.full((700, 16, 33), i, "f4"))
+    for _ in range(8):
+        with fb.Loader(f"{tmp_path}/*.npz", sample="file", collate=fb.Ragged(), batch_size=1, memory="64MiB", threads=2, dtype="float64",
+                       framework="numpy") as loader:
+            for _ in range(20):
+                for batch in loader:
+                    assert (batch[0][0] == int(batch.sample_keys[0][0])).all()
+
+
 def test_a_batch_that_can_never_fit_says_so(tmp_path: Path) -> None:
     write_h5(tmp_path / "a.h5", {"x": np.zeros((20_000, 256), "f4")})
     with pytest.raises(fb.BudgetError, match="memory budget of 16.0 MiB"):

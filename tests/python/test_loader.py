@@ -201,3 +201,18 @@ assert open_loader().stats()["budget"]["used_bytes"] < 1 << 20
 """
     done = run_python(script, photos, closes, timeout=40)
     assert done.returncode == 0, done.stderr
+
+
+def test_batches_kept_of_an_idle_loader_leave_a_smaller_budget_to_the_next(photos: Path, run_python: Any) -> None:
+    script = """
+import sys, fullbore as fb
+def open_loader(memory):
+    return fb.Loader(sys.argv[1], batch_size=8, threads=1, memory=memory, transforms=[fb.Resize((384, 384))], framework="numpy")
+first = open_loader("64MiB")
+kept = list(first)[:2]
+sums = [batch[0].sum() for batch in kept]
+assert len(list(open_loader("16MiB"))) == len(first)
+assert [batch[0].sum() for batch in kept] == sums
+"""
+    done = run_python(script, photos, timeout=40)
+    assert done.returncode == 0, done.stderr
