@@ -8,9 +8,10 @@ takes when its step does nothing. Beside a computing step it is what one worker 
 
     busy = steps x nominal time / wall time from the first batch to the end of the last step
 
-So everything that `next()` costs counts, and every moment in which the step's thread wanted a core that the workers had. Only what a step takes too
-long by itself, measured in the same process when the loader is closed, is taken off the wall time: a sleep's overshoot. `fullbore bench --step-ms`
-runs beside it, with the same step on the same files, and must say the same. All figures go to build/bench-consumer.json.
+So everything that `next()` costs counts, and every moment in which the step's thread wanted a core that the workers had. Only what steps took too long
+although a core was there is taken off the wall time: sleeps overshoot, and the host of a virtual machine takes its cores away. The kernel counts how
+long a thread wanted a core (schedstat), so that both can be told apart. `fullbore bench --step-ms` runs beside it, with the same step on the same files,
+reckons the same way and must say the same. All figures go to build/bench-consumer.json.
 """
 
 import argparse
@@ -131,7 +132,7 @@ def report(b: "bench.Bench", case: Case, at_09_ms: float, step: str, share: floa
     busy = bench.median(loops, "busy_ratio")
     ms = statistics.median(r["step_ms"] for r in records)
     how = (f"steps of {ms:.1f} ms, batch {case.batch}, {case.threads} threads, {b.options.rounds} rounds; next() {bench.median(loops, 'next_median_seconds') * 1000:.2f} "
-           f"ms, p99 {bench.median(loops, 'next_p99_seconds') * 1000:.2f} ms; own wait for a core {bench.median(loops, 'core_delay_ratio'):.4f}")
+           f"ms, p99 {bench.median(loops, 'next_p99_seconds') * 1000:.2f} ms; own wait for a core {bench.median(loops, 'core_delay_ratio'):.4f}; taken off {bench.median(loops, 'overshoot_ratio'):.4f}")
     name = f"Python loop, {case.kind}, {'sleeping' if step == 'sleep' else 'computing'} step of {at_09_ms:.0f} ms and more, wanting {share} of the rate: busy"
     other = "-"
     if step == "sleep":

@@ -5,11 +5,8 @@
 Prints one JSON object. The batches are torch tensors; every one is counted; the first four are not measured.
 """
 
-import gc
 import json
-import os
 import resource
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -50,16 +47,6 @@ def computing(ms: float) -> Callable[[], None]:
     return step
 
 
-def overshoot(step: Callable[[], None], ms: float) -> float:
-    """Seconds that a step takes too long when nothing else runs."""
-    took = []
-    for _ in range(max(20, min(200, int(1500 / ms)))):
-        since = time.perf_counter()
-        step()
-        took.append(time.perf_counter() - since)
-    return statistics.median(took) - ms / 1000
-
-
 def core_delay() -> float:
     """Seconds that this thread could have run and had no core."""
     return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
@@ -72,7 +59,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.batches = 0
-        self.since = self.asked = self.cpu = self.delay = 0.0
+        self.since = self.began = self.asked = self.cpu = self.delay = self.steps_took = 0.0
         self.waits: list[float] = []
 
     def came(self) -> None:
@@ -82,10 +69,13 @@ class Clock:
         elif self.batches > self.WARM_UP:
             self.waits.append(now - self.asked)
         self.batches += 1
+        self.began = now
 
     def done(self) -> float:
         """The step is over; seconds since the first measured one began."""
         self.asked = time.perf_counter()
+        if self.batches > self.WARM_UP:
+            self.steps_took += self.asked - self.began
         return self.asked - self.since if self.batches > self.WARM_UP else 0.0
 
 
@@ -109,14 +99,12 @@ def main() -> None:
     clock = run(loader, batch, step, order["seconds"])
     wall, cpu, delay = clock.asked - clock.since, time.process_time() - clock.cpu, core_delay() - clock.delay
     exposed = loader.stats()["exposed_wait_ratio"]
-    loader.close()
-    gc.collect()
-    late = overshoot(step, ms) if ms else 0.0
     steps = clock.batches - Clock.WARM_UP
+    late = max(0.0, clock.steps_took - steps * ms / 1000 - delay) if ms else 0.0
     waits = sorted(clock.waits)
     print(json.dumps({
         "steps": steps, "wall_seconds": wall, "samples": steps * batch, "samples_per_second": steps * batch / wall,
-        "busy_ratio": steps * ms / 1000 / (wall - steps * late), "overshoot_seconds": late, "core_delay_ratio": delay / wall,
+        "busy_ratio": steps * ms / 1000 / (wall - late), "overshoot_ratio": late / wall, "core_delay_ratio": delay / wall,
         "next_median_seconds": waits[len(waits) // 2], "next_p99_seconds": waits[len(waits) * 99 // 100], "exposed_wait_ratio": exposed,
         "cpu_seconds_per_1000_samples": cpu / (steps * batch) * 1000,
         "rss_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))

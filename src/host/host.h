@@ -13,6 +13,10 @@ uint64_t host_memory_available(void);
 /* The default budget: a quarter of host_memory_available divided by LOCAL_WORLD_SIZE (torchrun; 1 if unset), at least 64 MiB. */
 uint64_t host_default_memory(void);
 
+/* Nanoseconds that the calling thread could have run and had no core, since it began. HOST_UNKNOWN: the kernel does not tell. */
+#define HOST_UNKNOWN UINT64_MAX
+uint64_t host_no_core_ns(void);
+
 /* For tests: the roots that stand for /proc and /sys/fs/cgroup. */
 int host_cores_at(const char *proc, const char *cgroup);
 uint64_t host_memory_available_at(const char *proc, const char *cgroup);

@@ -1,6 +1,7 @@
 /* Cores: what the affinity mask allows (cpusets are in it), cut by the CPU quota of control groups. */
 #include "host/host.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "host/cgroup.h"
 #include "host/local_world.h"
+#include "host/proc_file.h"
 
 /* The kernel refuses masks smaller than its own, so the mask grows until it fits. */
 static int affinity_cores(void)
@@ -44,4 +46,12 @@ int host_default_threads(void)
 {
     int cores = host_cores() / host_local_world(getenv("LOCAL_WORLD_SIZE"));
     return cores > 2 ? cores - 1 : cores > 0 ? cores : 1;
+}
+
+uint64_t host_no_core_ns(void)
+{
+    char text[96];
+    uint64_t now[2];
+    bool is_known = proc_read(AT_FDCWD, "/proc/thread-self/schedstat", text, sizeof(text)) > 0 && proc_numbers(text, now, 2) == 2;
+    return is_known ? now[1] : HOST_UNKNOWN;
 }

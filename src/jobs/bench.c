@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "dataset/dataset.h"
+#include "host/host.h"
 #include "io/io.h"
 #include "jobs/evict.h"
 #include "jobs/probe.h"
@@ -22,7 +23,8 @@ struct bench {
     uint64_t started_ns;
     uint64_t step_ns;
     uint64_t step_end_ns;       /* of the last one */
-    uint64_t overshoot_ns;      /* what a sleep takes too long on this machine when nothing else runs */
+    uint64_t late_ns;           /* by how much steps ended too late, in all */
+    uint64_t no_core_ns;        /* how long this thread wanted a core and had none, before the first batch */
     fb_batch *running;          /* of the last step: held until the next one has come, as a loop's variable holds it */
     uint64_t first_ready_ns, first_samples, last_taken_ns;
     uint64_t waited_ns, burnt_ns;
@@ -88,21 +90,18 @@ static void accelerate(struct bench *b, fb_batch *batch, uint64_t ready_ns)
     burn(b, (uint64_t)((double)b->step_ns * b->r->launch_share));
     clock_sleep_until_ns(ready_ns + b->step_ns);
     b->step_end_ns = clock_now_ns();
+    b->late_ns += b->step_end_ns - (ready_ns + b->step_ns);
 }
 
-/* Sleeps end late by themselves, by more in a virtual machine. That is not the loader's fault. */
-static uint64_t sleep_overshoot_ns(void)
+/* Sleeps end late by themselves, by far more in a virtual machine whose host is busy: that is not the loader's fault. Having no core to go on
+ * with is. The kernel counts the latter, in next() as well, so at most the difference is taken off. */
+static uint64_t sleep_overshoot_ns(const struct bench *b)
 {
-    enum { TRIES = 21, NAP_NS = 1000000 };
-    uint64_t late_ns[TRIES];
-    prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* of this thread: 50 us otherwise */
-    for (int i = 0; i < TRIES; i++) {
-        uint64_t until = clock_now_ns() + NAP_NS;
-        clock_sleep_until_ns(until);
-        late_ns[i] = clock_now_ns() - until;
-    }
-    qsort(late_ns, TRIES, sizeof(*late_ns), by_value);
-    return late_ns[TRIES / 2];
+    uint64_t no_core_ns = host_no_core_ns();
+    if (no_core_ns == HOST_UNKNOWN)
+        return 0;
+    no_core_ns -= b->no_core_ns;
+    return b->late_ns > no_core_ns ? b->late_ns - no_core_ns : 0;
 }
 
 static void take(struct bench *b, fb_batch *batch, bool is_first_of_epoch, uint64_t asked_ns, struct bench_result *out)
@@ -115,6 +114,7 @@ static void take(struct bench *b, fb_batch *batch, bool is_first_of_epoch, uint6
         b->first_ready_ns = ready_ns;
         b->first_samples = out->samples;
         b->cpu_start_ns = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+        b->no_core_ns = host_no_core_ns();
         out->time_to_first_batch_seconds = (double)(ready_ns - b->started_ns) / 1e9;
     } else {
         note_interval(b, ready_ns - b->last_taken_ns);
@@ -160,7 +160,7 @@ static int run_epoch(struct bench *b, struct bench_result *out, struct fb_error 
 
 static void sum_up(struct bench *b, struct bench_result *out)
 {
-    uint64_t end = b->step_ns ? b->step_end_ns - out->batches * b->overshoot_ns : b->last_taken_ns;
+    uint64_t end = b->step_ns ? b->step_end_ns - sleep_overshoot_ns(b) : b->last_taken_ns;
     uint64_t cpu = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - b->cpu_start_ns - b->burnt_ns;
     uint64_t counted = out->samples - (b->step_ns ? 0 : b->first_samples);
     out->wall_seconds = (double)(end - b->first_ready_ns) / 1e9;
@@ -246,11 +246,7 @@ int bench_run(const struct bench_request *r, struct bench_result *out, struct fb
     if (r->is_cold)
         FB_TRY(evict_source(&r->options, &out->evicted_share, e));
     struct bench b = {.r = r, .step_ns = (uint64_t)(r->step_seconds * 1e9), .started_ns = r->is_cold ? clock_now_ns() : r->started_ns};
-    if (b.step_ns) {
-        uint64_t before_ns = clock_now_ns();
-        b.overshoot_ns = sleep_overshoot_ns();
-        b.started_ns += clock_now_ns() - before_ns;
-    }
+    prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* of this thread: steps end when they should; 50 us later otherwise */
     int rc = measure(&b, out, e);
     free(b.interval_ns);
     return rc;

@@ -2,8 +2,8 @@
  *
  * Without a step time the consumer takes batches as fast as they come. With one it is a training loop that waits for each step of its
  * accelerator: step k starts when batch k is in its hands and lasts the nominal time T, then it asks for the next. Utilisation = steps x T
- * / time from the first batch to the end of the last step, less what a sleep takes too long when nothing else runs. So a consumer that has
- * to wait for a core counts as much as one that has to wait for data; a loop with launches queued ahead does at least as well.
+ * / time from the first batch to the end of the last step, less what sleeps took too long although a core was there. So a consumer that has to
+ * wait for a core counts as much as one that has to wait for data; a loop with launches queued ahead does at least as well.
  * bench/consumer.py checks this against real Python loops. Every page of every batch is touched and goes into a checksum, and the samples
  * are counted: a loader that delivers nothing scores nothing.
  */

@@ -1,7 +1,10 @@
 /* Cores and memory this process may use. */
 #include "fake_tree.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "host/host.h"
@@ -121,6 +124,37 @@ static void a_local_world_that_makes_no_sense_is_one(void **state)
     assert_int_equal(host_local_world("8"), 8);
 }
 
+/* ---- cores that others have ---- */
+
+static void *spin(void *is_over)
+{
+    while (!atomic_load((_Atomic bool *)is_over))
+        ;
+    return NULL;
+}
+
+static void having_no_core_is_counted(void **state)
+{
+    (void)state;
+    _Atomic bool is_over = false;
+    pthread_t other;
+    cpu_set_t all, one;
+    uint64_t before = host_no_core_ns(), turns = 0;
+    if (before == HOST_UNKNOWN)
+        skip();
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0); /* which the other one inherits */
+    assert_int_equal(pthread_create(&other, NULL, spin, &is_over), 0);
+    while (host_no_core_ns() == before && turns < 100000000)
+        turns++;
+    atomic_store(&is_over, true);
+    pthread_join(other, NULL);
+    sched_setaffinity(0, sizeof(all), &all);
+    assert_true(host_no_core_ns() > before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +166,7 @@ int main(void)
         cmocka_unit_test(this_machine_has_something_to_offer),
         cmocka_unit_test(ranks_on_one_machine_share_it),
         cmocka_unit_test(a_local_world_that_makes_no_sense_is_one),
+        cmocka_unit_test(having_no_core_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
