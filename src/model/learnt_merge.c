@@ -217,7 +217,8 @@ static int copy_records(struct merge *m, struct fb_error *e)
 {
     struct learnt_head head = {.magic = LEARNT_HEAD_MAGIC};
     FB_TRY(put(m, &head, sizeof(head), e));
-    qsort(m->pick, m->picks, sizeof(*m->pick), by_key);
+    if (m->picks)
+        qsort(m->pick, m->picks, sizeof(*m->pick), by_key);
     for (uint64_t i = 0; i < m->picks;) {
         uint64_t first = i, key = m->pick[i].key;
         while (i < m->picks && m->pick[i].key == key)

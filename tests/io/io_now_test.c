@@ -95,28 +95,37 @@ static void make_cold(const char *name, uint64_t size)
     skip();
 }
 
+/* Reads it by io until it stays in memory: a machine that is short of it may take the pages back at once. Returns how many reads that took. */
+static uint64_t warm(struct io *io, struct call *c)
+{
+    uint64_t reads = 0;
+    int rc = IO_BLOCKED;
+    for (int i = 0; rc == IO_BLOCKED && i < MOST_ROUNDS; i++) {
+        assert_int_equal(call_run(io, c), 0);
+        rc = io->ops->try_now(io, &c->r);
+        reads += rc == IO_BLOCKED ? 1 : 2;
+    }
+    assert_int_equal(rc, 0);
+    return reads;
+}
+
 static void an_evicted_file_is_not_waited_for(void **state)
 {
     struct io *io = open_reader(state);
     struct io_figures f;
-    uint64_t blocked = 0;
+    uint64_t blocked = 0, reads = 0;
     for (int i = 0; i < ROUNDS || (blocked == 0 && i < MOST_ROUNDS); i++) {
         make_cold("cold", 600000);
         struct call c;
         int rc = try_file(io, &c, "cold", 600000);
         assert_true(rc == IO_BLOCKED || rc == 0);
         blocked += rc == IO_BLOCKED;
+        reads += rc == 0;
         io->ops->figures(io, &f);
-        assert_int_equal(f.reads, 2 * i + (rc == 0)); /* blocked: nothing happened */
+        assert_int_equal(f.reads, reads); /* blocked: nothing happened */
         if (rc == IO_BLOCKED)
-            assert_int_equal(call_run(io, &c), 0);
+            reads += warm(io, &c);
         call_assert_bytes(&c, "cold", 0, 600000);
-        if (rc == IO_BLOCKED) {
-            assert_int_equal(io->ops->try_now(io, &c.r), 0); /* now it is warm */
-            call_assert_bytes(&c, "cold", 0, 600000);
-        } else {
-            assert_int_equal(call_run(io, &c), 0);
-        }
         call_free(&c);
     }
     assert_true(blocked > 0);

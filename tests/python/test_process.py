@@ -39,16 +39,25 @@ def engine_threads() -> list[str]:
     return [name for name in names if name.startswith("fb-")]
 
 
+def policies() -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            found.setdefault((task / "comm").read_text().strip(), set()).add(os.sched_getscheduler(int(task.name)))
+    return found
+
+
 def test_the_engines_threads_work_in_the_background_and_the_programs_own_does_not(photos: Path) -> None:
+    ours = {"fb-w0", "fb-w1", "fb-w2", "fb-plan", "fb-help"}
     with open_loader(photos, threads=3) as loader:
         next(iter(loader))
-        policies: dict[str, set[int]] = {}
-        for task in Path("/proc/self/task").iterdir():
-            with contextlib.suppress(OSError):  # it may end meanwhile
-                policies.setdefault((task / "comm").read_text().strip(), set()).add(os.sched_getscheduler(int(task.name)))
-    ours = {name: found for name, found in policies.items() if name.startswith("fb-")}
-    assert {"fb-w0", "fb-w1", "fb-w2", "fb-plan", "fb-help"} <= ours.keys()
-    assert set().union(*ours.values()) == {os.SCHED_BATCH}
+        found = policies()
+        for _ in range(1000):  # each thread sees to it when it begins, and a third worker may not have been needed yet
+            if all(found.get(name) == {os.SCHED_BATCH} for name in ours):
+                break
+            time.sleep(0.01)
+            found = policies()
+    assert {name: found.get(name) for name in ours} == {name: {os.SCHED_BATCH} for name in ours}
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
