@@ -2,7 +2,8 @@
 
     bench/consumer_loop.py '{"kind": "photos", "source": FOLDER, "batch": 64, "threads": 2, "step": "sleep", "ms": 25.0, "seconds": 3}'
 
-Prints one JSON object. The batches are torch tensors; every one is counted; the first four are not measured.
+Prints one JSON object. The batches are torch tensors; every one is counted. What comes first, when the look-ahead is filled, is not measured: four
+batches and at least a second and a half.
 """
 
 import json
@@ -53,30 +54,34 @@ def core_delay() -> float:
 
 
 class Clock:
-    """What the loop saw, from the fifth batch on."""
+    """What the loop saw after it had warmed up."""
 
-    WARM_UP = 4
+    WARM_UP, WARM_UP_SECONDS = 4, 1.5
 
     def __init__(self) -> None:
-        self.batches = 0
+        self.batches = self.steps = 0
+        self.first = 0.0
         self.since = self.began = self.asked = self.cpu = self.delay = self.steps_took = 0.0
         self.waits: list[float] = []
 
     def came(self) -> None:
         now = time.perf_counter()
-        if self.batches == self.WARM_UP:
-            self.since, self.cpu, self.delay = now, time.process_time(), core_delay()
-        elif self.batches > self.WARM_UP:
+        self.first = self.first or now
+        if self.since:
             self.waits.append(now - self.asked)
+        elif self.batches >= self.WARM_UP and now - self.first >= self.WARM_UP_SECONDS:
+            self.since, self.cpu, self.delay = now, time.process_time(), core_delay()
         self.batches += 1
         self.began = now
 
     def done(self) -> float:
         """The step is over; seconds since the first measured one began."""
         self.asked = time.perf_counter()
-        if self.batches > self.WARM_UP:
-            self.steps_took += self.asked - self.began
-        return self.asked - self.since if self.batches > self.WARM_UP else 0.0
+        if not self.since:
+            return 0.0
+        self.steps += 1
+        self.steps_took += self.asked - self.began
+        return self.asked - self.since
 
 
 def run(loader: fb.Loader, batch: int, step: Callable[[], None], seconds: float) -> Clock:
@@ -99,7 +104,7 @@ def main() -> None:
     clock = run(loader, batch, step, order["seconds"])
     wall, cpu, delay = clock.asked - clock.since, time.process_time() - clock.cpu, core_delay() - clock.delay
     exposed = loader.stats()["exposed_wait_ratio"]
-    steps = clock.batches - Clock.WARM_UP
+    steps = clock.steps
     late = max(0.0, clock.steps_took - steps * ms / 1000 - delay) if ms else 0.0
     waits = sorted(clock.waits)
     print(json.dumps({
