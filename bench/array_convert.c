@@ -10,22 +10,22 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "codec/array_convert.h"
-#include "codec/array_convert_kernels.h"
-#include "codec/clip.h"
+#include "codec/array/convert/array_convert.h"
+#include "codec/array/convert/array_convert_kernels.h"
+#include "codec/sound/clip.h"
 
 static const struct {
     const char *name;
     enum array_code code;
     enum fb_dtype from, to;
 } cases[] = {
-    {"s16_to_f32", ARRAY_PCM_S16, FB_FLOAT32, FB_FLOAT32},      {"s24_to_f32", ARRAY_PCM_S24, FB_FLOAT32, FB_FLOAT32},
-    {"s32_to_f32", ARRAY_PCM_S32, FB_FLOAT32, FB_FLOAT32},      {"u8_to_f32", ARRAY_PCM_U8, FB_FLOAT32, FB_FLOAT32},
-    {"mulaw_to_f32", ARRAY_MULAW, FB_FLOAT32, FB_FLOAT32},      {"f32_copy", ARRAY_PLAIN, FB_FLOAT32, FB_FLOAT32},
-    {"f32_to_f16", ARRAY_PLAIN, FB_FLOAT32, FB_FLOAT16},        {"f32_to_bf16", ARRAY_PLAIN, FB_FLOAT32, FB_BFLOAT16},
-    {"f16_to_f32", ARRAY_PLAIN, FB_FLOAT16, FB_FLOAT32},        {"f64_to_f32", ARRAY_PLAIN, FB_FLOAT64, FB_FLOAT32},
-    {"f32_swapped", ARRAY_SWAPPED, FB_FLOAT32, FB_FLOAT32},     {"s16_swapped_to_f32", ARRAY_SWAPPED, FB_INT16, FB_FLOAT32},
-    {"int64_to_int32", ARRAY_PLAIN, FB_INT64, FB_INT32},        {"f64_to_int64", ARRAY_PLAIN, FB_FLOAT64, FB_INT64},
+    {"s16_to_f32", ARRAY_PCM_S16, FB_FLOAT32, FB_FLOAT32},  {"s24_to_f32", ARRAY_PCM_S24, FB_FLOAT32, FB_FLOAT32},
+    {"s32_to_f32", ARRAY_PCM_S32, FB_FLOAT32, FB_FLOAT32},  {"u8_to_f32", ARRAY_PCM_U8, FB_FLOAT32, FB_FLOAT32},
+    {"mulaw_to_f32", ARRAY_MULAW, FB_FLOAT32, FB_FLOAT32},  {"f32_copy", ARRAY_PLAIN, FB_FLOAT32, FB_FLOAT32},
+    {"f32_to_f16", ARRAY_PLAIN, FB_FLOAT32, FB_FLOAT16},    {"f32_to_bf16", ARRAY_PLAIN, FB_FLOAT32, FB_BFLOAT16},
+    {"f16_to_f32", ARRAY_PLAIN, FB_FLOAT16, FB_FLOAT32},    {"f64_to_f32", ARRAY_PLAIN, FB_FLOAT64, FB_FLOAT32},
+    {"f32_swapped", ARRAY_SWAPPED, FB_FLOAT32, FB_FLOAT32}, {"s16_swapped_to_f32", ARRAY_SWAPPED, FB_INT16, FB_FLOAT32},
+    {"int64_to_int32", ARRAY_PLAIN, FB_INT64, FB_INT32},    {"f64_to_int64", ARRAY_PLAIN, FB_FLOAT64, FB_INT64},
 };
 enum { CASES = sizeof(cases) / sizeof(cases[0]), ROUNDS = 7 };
 

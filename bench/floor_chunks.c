@@ -93,7 +93,8 @@ static void do_unit(const struct unit *u, uint8_t *memory, struct part *part, st
     at = 0;
     for (uint64_t i = 0; f.inflated && i < u->count; at += u->extent[i++].length) {
         size_t got;
-        if (libdeflate_zlib_decompress(d, memory + at, u->extent[i].length, place(part, f.inflated), f.inflated, &got) != LIBDEFLATE_SUCCESS)
+        if (libdeflate_zlib_decompress(d, memory + at, u->extent[i].length, place(part, f.inflated), f.inflated, &got) !=
+            LIBDEFLATE_SUCCESS)
             die("%s at %llu: no zlib stream", u->path, (unsigned long long)u->extent[i].offset);
     }
 }

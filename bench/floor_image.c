@@ -56,8 +56,8 @@ int main(int argc, char **argv)
 {
     if (argc < 7)
         die("usage: floor_image FOLDER THREADS EPOCHS BATCH_SIZE DTYPE TRANSFORMS [--known] [--sum]");
-    struct work_options o = {.source = argv[1], .batch_size = atoi(argv[4]), .dtype = fb_dtype_from_name(argv[5]), .transforms = argv[6],
-                             .decode = true};
+    struct work_options o = {
+        .source = argv[1], .batch_size = atoi(argv[4]), .dtype = fb_dtype_from_name(argv[5]), .transforms = argv[6], .decode = true};
     int threads = atoi(argv[2]), epochs = atoi(argv[3]);
     for (int i = 7; i < argc; i++) {
         o.is_known |= strcmp(argv[i], "--known") == 0;

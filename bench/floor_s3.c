@@ -128,7 +128,7 @@ int main(int argc, char **argv)
             curl_multi_poll(multi, NULL, 0, 1000, NULL);
     }
     double took = seconds(CLOCK_MONOTONIC) - since, used = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-    printf("{\"objects\":%zu,\"bytes\":%zu,\"seconds\":%.6f,\"cpu_seconds\":%.6f,\"objects_per_second\":%.1f,\"bytes_per_second\":%.0f}\n", objects,
-           bytes, took, used, (double)objects / took, (double)bytes / took);
+    printf("{\"objects\":%zu,\"bytes\":%zu,\"seconds\":%.6f,\"cpu_seconds\":%.6f,\"objects_per_second\":%.1f,\"bytes_per_second\":%.0f}\n",
+           objects, bytes, took, used, (double)objects / took, (double)bytes / took);
     return 0;
 }

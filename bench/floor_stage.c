@@ -75,8 +75,14 @@ static bool send_next(struct flight *f)
     uint8_t *buffer = f->r.capacity >= need ? f->r.buffer : realloc(f->r.buffer, need);
     if (!buffer)
         die("memory");
-    f->r = (struct io_request){.dir_fd = AT_FDCWD, .path = files[i].path, .length = IO_WHOLE, .expected_size = files[i].size,
-                               .buffer = buffer, .capacity = f->r.capacity >= need ? f->r.capacity : need, .done = go_on, .owner = f,
+    f->r = (struct io_request){.dir_fd = AT_FDCWD,
+                               .path = files[i].path,
+                               .length = IO_WHOLE,
+                               .expected_size = files[i].size,
+                               .buffer = buffer,
+                               .capacity = f->r.capacity >= need ? f->r.capacity : need,
+                               .done = go_on,
+                               .owner = f,
                                .error = &f->error};
     f->io->ops->submit(f->io, &f->r, false);
     return true;

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "codec/array_convert.h"
+#include "codec/array/convert/array_convert.h"
 #include "floor_bare.h"
 
 enum { HEADER = 44, AT_ONCE = 8 };

@@ -16,8 +16,8 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "codec/jpeg_plan.h"
-#include "codec/jpeg_turbo.h"
+#include "codec/image/jpeg/jpeg_plan.h"
+#include "codec/image/jpeg/jpeg_turbo.h"
 #include "work.h"
 
 enum { TURN = 24, MOST_ROUNDS = 100 };

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "transform/kernels.h"
-#include "transform/log_mel.h"
+#include "transform/image/kernels/image_kernels.h"
+#include "transform/sound/log_mel.h"
 
 enum { SAMPLES = 24000, N = 1024, HOP = 256, MELS = 64, FRAMES = 1 + SAMPLES / HOP, RECORDINGS = 16 };
 

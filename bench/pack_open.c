@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "dataset/dataset.h"
-#include "jobs/pack_shard.h"
+#include "jobs/pack/pack_shard.h"
 
 static void die(const char *what, const struct fb_error *e)
 {

@@ -95,7 +95,9 @@ int main(int argc, char **argv)
 {
     uint64_t n = number(argc, argv, 1, 1000000000), world = number(argc, argv, 2, 1024), batch = number(argc, argv, 3, 64);
     struct rank_layout l = {.count = n, .global_batch = batch * world, .world = (uint32_t)world};
-    struct state s = {.seed = 42, .epoch = 3, .position = n / 3 / l.global_batch * l.global_batch,
+    struct state s = {.seed = 42,
+                      .epoch = 3,
+                      .position = n / 3 / l.global_batch * l.global_batch,
                       .origin = {.fingerprint = 1, .samples = n, .data_samples = n, .order = ORDER_SHUFFLED}};
     struct fb_error e = {0};
     struct costs c = {0};

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "cache/cache.h"
 #include "io/io.h"
-#include "io/io_null.h"
+#include "io/wrap/io_null.h"
 #include "order/order.h"
 
 enum { UNIT_BYTES = 4096, MOST_BATCH = 1024, DISK_LIMIT = 64 << 20, WALK_US = 500000 };
@@ -93,9 +93,21 @@ static void open_rank(struct rank *r, const char *dir)
     if (io_open(&inner, "null:now=0", 16, NULL, &e) < 0)
         abort();
     struct cache_options o = {
-        .inner = inner, .dir = dir, .disk_limit = DISK_LIMIT, .budget = &r->budget, .depth = 16,
-        .source = {.ctx = r, .name = "scale", .count = r->layout.count, .unit_of = unit_of, .unit_at = unit_at, .identify = identify,
-                   .is_known = true, .at = at, .any_at = any_at, .position_of = position_of},
+        .inner = inner,
+        .dir = dir,
+        .disk_limit = DISK_LIMIT,
+        .budget = &r->budget,
+        .depth = 16,
+        .source = {.ctx = r,
+                   .name = "scale",
+                   .count = r->layout.count,
+                   .unit_of = unit_of,
+                   .unit_at = unit_at,
+                   .identify = identify,
+                   .is_known = true,
+                   .at = at,
+                   .any_at = any_at,
+                   .position_of = position_of},
     };
     if (cache_open(&r->io, &o, &e) < 0) {
         fprintf(stderr, "scale: %s: %s\n", e.path, e.cause);
@@ -121,8 +133,15 @@ static bool read_sample(struct rank *r, uint64_t index)
 {
     static uint8_t buffer[UNIT_BYTES + IO_TAIL];
     _Atomic bool done = false;
-    struct io_request q = {.dir_fd = AT_FDCWD, .path = "a billion samples", .offset = index * UNIT_BYTES, .length = UNIT_BYTES,
-                           .expected_size = UNIT_BYTES, .buffer = buffer, .capacity = sizeof(buffer), .done = is_done, .owner = &done};
+    struct io_request q = {.dir_fd = AT_FDCWD,
+                           .path = "a billion samples",
+                           .offset = index * UNIT_BYTES,
+                           .length = UNIT_BYTES,
+                           .expected_size = UNIT_BYTES,
+                           .buffer = buffer,
+                           .capacity = sizeof(buffer),
+                           .done = is_done,
+                           .owner = &done};
     r->io->ops->submit(r->io, &q, false);
     while (!atomic_load(&done))
         sched_yield();

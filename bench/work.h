@@ -6,7 +6,7 @@
 #ifndef FB_BENCH_WORK_H
 #define FB_BENCH_WORK_H
 
-#include "codec/codec.h"
+#include "codec/image/codec.h"
 #include "order/order.h"
 #include "transform/pipeline.h"
 
@@ -31,8 +31,8 @@ struct work_options {
     uint64_t seed;
     int batch_size;
     bool decode;
-    bool is_known;          /* decode with the records that work_learn has made */
-    bool sums_bytes;        /* add up all bytes of all samples: a check that they are the engine's; not while measuring */
+    bool is_known;   /* decode with the records that work_learn has made */
+    bool sums_bytes; /* add up all bytes of all samples: a check that they are the engine's; not while measuring */
 };
 
 /* Shared by all threads of a floor; immutable while they run, except the counters. */
@@ -41,13 +41,13 @@ struct work {
     struct file_list files;
     struct pipeline *pipeline;
     size_t place_bytes;
-    uint8_t *batch;               /* one batch, refilled again and again */
+    uint8_t *batch; /* one batch, refilled again and again */
     struct order order;
     uint64_t epoch;
-    _Atomic uint64_t next;        /* position to be done next */
-    _Atomic uint64_t done;        /* samples finished in this epoch */
-    _Atomic uint64_t bytes;       /* read in this epoch */
-    _Atomic uint64_t byte_sum;    /* of the last epoch; independent of thread count */
+    _Atomic uint64_t next;     /* position to be done next */
+    _Atomic uint64_t done;     /* samples finished in this epoch */
+    _Atomic uint64_t bytes;    /* read in this epoch */
+    _Atomic uint64_t byte_sum; /* of the last epoch; independent of thread count */
 };
 
 /* One thread's own. */

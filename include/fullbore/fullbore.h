@@ -58,14 +58,14 @@ enum fb_code {
 /* What went wrong, in words. Fixed size, no ownership: copy it freely. Zero it before first use; the first error is kept.
  * Texts are NUL-terminated UTF-8; bytes of file names that are not are escaped as \xNN in `path`. */
 struct fb_error {
-    int code;          /* enum fb_code; 0: no error */
-    int sys_errno;     /* errno, or 0 */
-    int64_t sample;    /* index in the data set, or -1 */
-    int64_t offset;    /* byte offset in the file, or -1 */
-    char stage[16];    /* "dataset", "order", "read", "decode", "transform", "batch", "feed" */
-    char path[1024];   /* the file concerned, or "" */
-    char cause[512];   /* one sentence, no full stop */
-    char remedy[512];  /* what the user can do, or "" */
+    int code;         /* enum fb_code; 0: no error */
+    int sys_errno;    /* errno, or 0 */
+    int64_t sample;   /* index in the data set, or -1 */
+    int64_t offset;   /* byte offset in the file, or -1 */
+    char stage[16];   /* "dataset", "order", "read", "decode", "transform", "batch", "feed" */
+    char path[1024];  /* the file concerned, or "" */
+    char cause[512];  /* one sentence, no full stop */
+    char remedy[512]; /* what the user can do, or "" */
 };
 
 /* Writes the error as one line ("decode: photos/a.jpg at 1234: cause; remedy") into `out`, always NUL-terminated.
@@ -75,8 +75,19 @@ FB_API int fb_format_error(const struct fb_error *e, char *out, size_t out_size)
 /* ---------------------------------------------------------------------------------------------------------------- arrays */
 
 enum fb_dtype {
-    FB_UINT8 = 1, FB_INT8, FB_UINT16, FB_INT16, FB_UINT32, FB_INT32, FB_UINT64, FB_INT64,
-    FB_FLOAT16, FB_BFLOAT16, FB_FLOAT32, FB_FLOAT64, FB_BOOL
+    FB_UINT8 = 1,
+    FB_INT8,
+    FB_UINT16,
+    FB_INT16,
+    FB_UINT32,
+    FB_INT32,
+    FB_UINT64,
+    FB_INT64,
+    FB_FLOAT16,
+    FB_BFLOAT16,
+    FB_FLOAT32,
+    FB_FLOAT64,
+    FB_BOOL
 };
 
 /* Bytes of one element; 0 for an unknown dtype. */
@@ -96,14 +107,14 @@ enum { FB_MAX_DIMS = 9, FB_MAX_FIELDS = 32 }; /* a batch of arrays of 8 dimensio
 
 /* One array of a batch. Valid until the batch is released. */
 struct fb_array {
-    const char *name;               /* "image", "label", or the manifest's column */
+    const char *name; /* "image", "label", or the manifest's column */
     enum fb_dtype dtype;
     int ndim;
-    int64_t shape[FB_MAX_DIMS];     /* elements; shape[0] is the batch */
-    int64_t strides[FB_MAX_DIMS];   /* bytes */
+    int64_t shape[FB_MAX_DIMS];   /* elements; shape[0] is the batch */
+    int64_t strides[FB_MAX_DIMS]; /* bytes */
     void *data;
-    size_t bytes;                   /* from data to the end of the array */
-    int packing;                    /* 0: every sample has one shape. Else the first dimension of samples varies: FB_COLLATE_PAD has shape
+    size_t bytes; /* from data to the end of the array */
+    int packing;  /* 0: every sample has one shape. Else the first dimension of samples varies: FB_COLLATE_PAD has shape
                                      * (batch, longest, ...) and "lengths" says how much of it is real, the rest being 0; FB_COLLATE_RAGGED
                                      * has shape (all, ...) and sample i lies at "offsets"[i] to [i + 1] */
 };
@@ -122,80 +133,80 @@ enum fb_memory {
 struct fb_column {
     const char *name;
     enum fb_dtype dtype;
-    int ndim;                       /* 0: one number per sample; 1: a vector of shape[0] numbers */
+    int ndim; /* 0: one number per sample; 1: a vector of shape[0] numbers */
     int64_t shape[FB_MAX_DIMS];
-    const void *data;               /* C-contiguous, copied at open */
+    const void *data; /* C-contiguous, copied at open */
 };
 
 struct fb_progress {
-    const char *what;               /* "scanning", ... */
+    const char *what; /* "scanning", ... */
     uint64_t done;
-    uint64_t total;                 /* 0: not known */
+    uint64_t total; /* 0: not known */
 };
 
 enum fb_on_error { FB_RAISE = 0, FB_SKIP };
-enum { FB_SAMPLE_ROW = 1, FB_SAMPLE_FILE };    /* fb_options.sample */
+enum { FB_SAMPLE_ROW = 1, FB_SAMPLE_FILE };     /* fb_options.sample */
 enum { FB_COLLATE_PAD = 1, FB_COLLATE_RAGGED }; /* fb_options.collate: arrays have the lengths in "lengths", or "offsets" */
 
 /* One sample inside a function of the caller's: a "map" step of `transforms`. Everything is the callee's during the call only. */
 struct fb_map {
-    int step;                       /* which of the map steps: 0, 1, ... */
-    const char *key;                /* path relative to the source */
-    uint64_t sample;                /* index in the data set's full catalog */
+    int step;        /* which of the map steps: 0, 1, ... */
+    const char *key; /* path relative to the source */
+    uint64_t sample; /* index in the data set's full catalog */
     uint64_t epoch, position;
-    uint64_t random[2];             /* drawn for this sample and step by (seed, epoch, position, attempt): the same with any threads */
-    uint8_t *pixels;                /* height x width x 3, RGB, rows packed; may be changed: it is the result unless `make` is called */
+    uint64_t random[2]; /* drawn for this sample and step by (seed, epoch, position, attempt): the same with any threads */
+    uint8_t *pixels;    /* height x width x 3, RGB, rows packed; may be changed: it is the result unless `make` is called */
     int height, width;
-    int keeps_pixels;               /* set it to keep the memory at `pixels`: it is the callee's from then on, outside the memory budget, to be
+    int keeps_pixels;        /* set it to keep the memory at `pixels`: it is the callee's from then on, outside the memory budget, to be
                                        freed by free(). It is not the result then: `make` must be called for that (else FB_E_USAGE) */
-    struct fb_array *labels;        /* of this sample, without the batch dimension; what data points to may be changed */
+    struct fb_array *labels; /* of this sample, without the batch dimension; what data points to may be changed */
     int label_count;
-    int takes_floats;               /* 1: the last step of a loader with a float dtype: the result may be FB_FLOAT32 */
+    int takes_floats; /* 1: the last step of a loader with a float dtype: the result may be FB_FLOAT32 */
     /* Memory for a result of another size or dtype (FB_UINT8, FB_FLOAT32): packed pixels. Call it once, fill it. NULL: the error is set. */
     void *(*make)(struct fb_map *m, enum fb_dtype dtype, int height, int width, struct fb_error *e);
-    uint64_t busy_ns, wait_ns;      /* may be set: time in the function, and time waited to get into it; shown by the statistics */
-    void *engine;                   /* the engine's own */
+    uint64_t busy_ns, wait_ns; /* may be set: time in the function, and time waited to get into it; shown by the statistics */
+    void *engine;              /* the engine's own */
 };
 
 /* Everything a loader can be told. fb_init_options gives the defaults; strings and arrays are copied by fb_open. */
 typedef struct fb_options {
-    size_t struct_size;             /* set by fb_init_options to what the program was compiled with: older programs stay valid */
+    size_t struct_size; /* set by fb_init_options to what the program was compiled with: older programs stay valid */
 
     /* what */
-    const char *source;             /* folder, glob, or manifest (.csv .tsv .jsonl); NULL when `paths` is given */
-    const char *const *paths;       /* files given one by one, relative to `source` or absolute */
+    const char *source;       /* folder, glob, or manifest (.csv .tsv .jsonl); NULL when `paths` is given */
+    const char *const *paths; /* files given one by one, relative to `source` or absolute */
     uint64_t path_count;
     const struct fb_column *columns; /* labels: with `paths` each path_count long; with a source see column_rows */
     int column_count;
-    const char *catalog_dir;        /* where catalogs are kept; NULL: $XDG_CACHE_HOME/fullbore or ~/.cache/fullbore. Not used if it belongs to
+    const char *catalog_dir; /* where catalogs are kept; NULL: $XDG_CACHE_HOME/fullbore or ~/.cache/fullbore. Not used if it belongs to
                                      * another user but root, or if everybody may write to it: that is logged */
 
     /* which of it: applied in this order */
-    const char *classes;            /* NULL: all; "@FILE": one name per line; else names joined by newlines */
-    uint64_t class_count;           /* 0: all; else that many classes drawn by class_seed (not together with `classes`) */
+    const char *classes;  /* NULL: all; "@FILE": one name per line; else names joined by newlines */
+    uint64_t class_count; /* 0: all; else that many classes drawn by class_seed (not together with `classes`) */
     uint64_t class_seed;
-    uint64_t per_class;             /* 0: all; else at most that many of each class, drawn by class_seed, stable by key */
-    double fraction;                /* 1: all; a share in (0,1], drawn by class_seed, stable by key */
-    const uint64_t *indices;        /* NULL: all; else positions in what the above left */
+    uint64_t per_class;      /* 0: all; else at most that many of each class, drawn by class_seed, stable by key */
+    double fraction;         /* 1: all; a share in (0,1], drawn by class_seed, stable by key */
+    const uint64_t *indices; /* NULL: all; else positions in what the above left */
     uint64_t index_count;
-    const char *split;              /* NULL, "train" or "val" */
-    double split_share;             /* train's share in (0,1); a key keeps its side when the data set grows */
+    const char *split;  /* NULL, "train" or "val" */
+    double split_share; /* train's share in (0,1); a key keeps its side when the data set grows */
 
     /* in which order */
-    uint64_t batch_size;            /* per rank; default 1 */
-    uint64_t global_batch_size;     /* 0: batch_size x world_size */
-    int shuffle;                    /* 0 or 1 */
+    uint64_t batch_size;        /* per rank; default 1 */
+    uint64_t global_batch_size; /* 0: batch_size x world_size */
+    int shuffle;                /* 0 or 1 */
     uint64_t seed;
     int drop_last;
-    const double *weights;          /* NULL, or one per selected sample: draw with replacement */
+    const double *weights; /* NULL, or one per selected sample: draw with replacement */
     uint64_t weight_count;
-    int rank, world_size;           /* -1: from the environment (torchrun, SLURM, MPI); neither there: 0 of 1 */
+    int rank, world_size; /* -1: from the environment (torchrun, SLURM, MPI); neither there: 0 of 1 */
 
     /* into what */
-    const char *transforms;         /* "name key=value,value ...; name ..."; NULL: none. See docs/transforms.md */
-    enum fb_dtype dtype;            /* 0: float32 when a transform normalises, else uint8 */
-    enum fb_layout layout;          /* default FB_NCHW */
-    int exif;                       /* 1: apply EXIF orientation; default 0, as torchvision */
+    const char *transforms; /* "name key=value,value ...; name ..."; NULL: none. See docs/transforms.md */
+    enum fb_dtype dtype;    /* 0: float32 when a transform normalises, else uint8 */
+    enum fb_layout layout;  /* default FB_NCHW */
+    int exif;               /* 1: apply EXIF orientation; default 0, as torchvision */
 
     /* Functions of the caller's. transforms has steps "map", "map name=TEXT size=H,W": each calls `map` with its number, from any worker
      * thread, several at once, with packed RGB pixels; what follows gets the result. A negative return makes the sample a bad one; `e` says
@@ -206,50 +217,50 @@ typedef struct fb_options {
     void *map_ctx;
 
     /* with what */
-    int threads;                    /* 0: cores by affinity and quota, less one for the trainer when there are more than two */
-    uint64_t memory;                /* bytes for slots, reads, caches and scratch of the whole process; 0: a quarter of what is left */
+    int threads;     /* 0: cores by affinity and quota, less one for the trainer when there are more than two */
+    uint64_t memory; /* bytes for slots, reads, caches and scratch of the whole process; 0: a quarter of what is left */
 
     /* and when things go wrong */
-    enum fb_on_error on_error;      /* FB_SKIP: others take the place of bad samples; after 257 bad ones for a place the last error */
-    int64_t max_errors;             /* with FB_SKIP: per rank and epoch; -1: no limit */
+    enum fb_on_error on_error; /* FB_SKIP: others take the place of bad samples; after 257 bad ones for a place the last error */
+    int64_t max_errors;        /* with FB_SKIP: per rank and epoch; -1: no limit */
 
     void (*progress)(void *ctx, const struct fb_progress *p); /* called while scanning, on the caller's thread; may be NULL */
     void (*log)(void *ctx, int level, const char *line);      /* warnings; from any thread; NULL: dropped. 0 error 1 warn 2 info 3 debug */
-    int (*interrupted)(void *ctx);  /* asked every 100 ms by waits on the caller's thread; non-zero ends them with FB_E_INTERRUPTED */
+    int (*interrupted)(void *ctx); /* asked every 100 ms by waits on the caller's thread; non-zero ends them with FB_E_INTERRUPTED */
     void *ctx;
 
     /* labels, more closely */
-    uint64_t column_rows;           /* `columns` given for a folder, glob or manifest: one row for each selected sample, in that order */
-    const char *fields;             /* NULL: the columns given, else the source's; else names joined by newlines, in the batch's order */
-    int is_balanced;                /* 1: weights that draw every class equally often; needs shuffle, and classes or one integer label */
+    uint64_t column_rows; /* `columns` given for a folder, glob or manifest: one row for each selected sample, in that order */
+    const char *fields;   /* NULL: the columns given, else the source's; else names joined by newlines, in the batch's order */
+    int is_balanced;      /* 1: weights that draw every class equally often; needs shuffle, and classes or one integer label */
 
     /* order, more closely */
-    int takes_order;                /* 1: every epoch's order is given by fb_push_order; no shuffle, weights or ranks */
+    int takes_order; /* 1: every epoch's order is given by fb_push_order; no shuffle, weights or ranks */
 
     /* arrays and sound: see docs/arrays.md */
-    int sample;                     /* 0: by the source; FB_SAMPLE_ROW, FB_SAMPLE_FILE */
-    int collate;                    /* 0: all samples have one shape; FB_COLLATE_PAD, FB_COLLATE_RAGGED */
-    int preload;                    /* 1: all rows are read into memory before the first batch, or it says what does not fit */
-    int allow_external;             /* 1: HDF5 files may refer to other files */
-    uint64_t window;                /* shuffle 2: rows that are mixed with each other; 0: chosen by the layout */
+    int sample;         /* 0: by the source; FB_SAMPLE_ROW, FB_SAMPLE_FILE */
+    int collate;        /* 0: all samples have one shape; FB_COLLATE_PAD, FB_COLLATE_RAGGED */
+    int preload;        /* 1: all rows are read into memory before the first batch, or it says what does not fit */
+    int allow_external; /* 1: HDF5 files may refer to other files */
+    uint64_t window;    /* shuffle 2: rows that are mixed with each other; 0: chosen by the layout */
 
     /* unstable */
-    const char *io;                 /* NULL or "auto", "uring", "pread", "null", "slow:...", "fault:..."; see src/io/README.md */
+    const char *io; /* NULL or "auto", "uring", "pread", "null", "slow:...", "fault:..."; see src/io/README.md */
 
     /* an accelerator; see docs/device.md */
-    int pin_memory;                 /* 1: batches lie in page-locked memory, where the CUDA driver is there to lock it; else a warning */
-    const char *device;             /* NULL; "cuda:N": batches are copied there, one ahead; "emulated:12GB/s,20us": a device for tests */
+    int pin_memory;     /* 1: batches lie in page-locked memory, where the CUDA driver is there to lock it; else a warning */
+    const char *device; /* NULL; "cuda:N": batches are copied there, one ahead; "emulated:12GB/s,20us": a device for tests */
 
     /* caches; see docs/caches.md */
-    const char *cache_dir;          /* NULL; a folder on a fast disk that keeps what was read, for later epochs, runs and other processes */
-    uint64_t cache_limit;           /* bytes in it at most; 0: what the disk has, less 5 % of it that stay free */
-    uint64_t cache_ram;             /* bytes of main memory, within `memory`, that keep what was read; 0: none */
+    const char *cache_dir; /* NULL; a folder on a fast disk that keeps what was read, for later epochs, runs and other processes */
+    uint64_t cache_limit;  /* bytes in it at most; 0: what the disk has, less 5 % of it that stay free */
+    uint64_t cache_ram;    /* bytes of main memory, within `memory`, that keep what was read; 0: none */
 
     /* several files per sample: further columns of paths in a manifest, which `fields` names as it does labels; see docs/datasets.md */
-    const char *masks;              /* NULL: those whose name has "mask" in it; else the names of those that hold masks, joined by newlines */
+    const char *masks; /* NULL: those whose name has "mask" in it; else the names of those that hold masks, joined by newlines */
 
     /* several bags per sample; see docs/arrays.md */
-    const char *group_by;           /* NULL; the manifest's column whose equal values make one sample: bags joined, the key is the value */
+    const char *group_by; /* NULL; the manifest's column whose equal values make one sample: bags joined, the key is the value */
 } fb_options;
 
 /* fb_init_options(&o): all defaults. It writes `struct_size` bytes: as many as the struct has in the program that calls, which may know
@@ -279,13 +290,13 @@ FB_API int64_t fb_start_epoch(fb_loader *l, int64_t epoch, struct fb_error *e);
 FB_API int fb_next_batch(fb_loader *l, fb_batch **out, struct fb_error *e);
 
 /* What a batch holds. All pointers live until the batch is released. */
-FB_API int fb_batch_size(const fb_batch *b);                         /* samples in it */
-FB_API int fb_batch_array_count(const fb_batch *b);                  /* fields: image first, then labels */
+FB_API int fb_batch_size(const fb_batch *b);        /* samples in it */
+FB_API int fb_batch_array_count(const fb_batch *b); /* fields: image first, then labels */
 FB_API const struct fb_array *fb_batch_array(const fb_batch *b, int field);
-FB_API const char *fb_batch_key(const fb_batch *b, int place);       /* path relative to the source */
-FB_API uint64_t fb_batch_sample(const fb_batch *b, int place);       /* index in the data set's full catalog */
-FB_API int fb_batch_is_repeat(const fb_batch *b, int place);         /* 1: fills up a last batch smaller than the world */
-FB_API const char *fb_batch_state(const fb_batch *b);                /* JSON: the state after this batch */
+FB_API const char *fb_batch_key(const fb_batch *b, int place); /* path relative to the source */
+FB_API uint64_t fb_batch_sample(const fb_batch *b, int place); /* index in the data set's full catalog */
+FB_API int fb_batch_is_repeat(const fb_batch *b, int place);   /* 1: fills up a last batch smaller than the world */
+FB_API const char *fb_batch_state(const fb_batch *b);          /* JSON: the state after this batch */
 /* The random parameters of a place as JSON: {"top":..,"left":..,"height":..,"width":..,"hflip":..}. Returns the length wanted. */
 FB_API int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_size);
 
@@ -314,7 +325,7 @@ FB_API uint64_t fb_sample_count(const fb_loader *l);
 FB_API uint64_t fb_batch_count(const fb_loader *l);
 FB_API uint64_t fb_fingerprint(const fb_loader *l);
 FB_API int fb_class_count(const fb_loader *l);
-FB_API const char *fb_class_name(const fb_loader *l, int label);     /* NULL: no such class */
+FB_API const char *fb_class_name(const fb_loader *l, int label); /* NULL: no such class */
 
 /* The selected sample i (0 .. fb_sample_count - 1): its path relative to the source; NULL: no such sample, a row of an array (it has no
  * path of its own), or the catalog is damaged. Lives as long as the loader. */
@@ -370,9 +381,9 @@ FB_API int fb_trace(fb_loader *l, const char *path, uint64_t batches, struct fb_
 typedef struct fb_monitor fb_monitor;
 
 enum fb_look {
-    FB_LOOK_NOT = 0,  /* figures of the loop only */
-    FB_LOOK_MACHINE,  /* and the machine's: a thread of its own, twice a second */
-    FB_LOOK_PROGRAM   /* and what the threads and child processes of this program do, about 20 times a second: under 0.6 % of one core */
+    FB_LOOK_NOT = 0, /* figures of the loop only */
+    FB_LOOK_MACHINE, /* and the machine's: a thread of its own, twice a second */
+    FB_LOOK_PROGRAM  /* and what the threads and child processes of this program do, about 20 times a second: under 0.6 % of one core */
 };
 
 /* FB_E_NOMEM, FB_E_IO: /proc cannot be read. */
@@ -396,12 +407,11 @@ FB_API int fb_get_status_line(const fb_loader *l, fb_monitor *m, char *out, size
  * `bytes` is the whole file. exif != 0 applies the orientation. out must hold height x width x 3 bytes. */
 FB_API int fb_image_size(const void *bytes, size_t n, int exif, int *height, int *width, struct fb_error *e);
 FB_API int fb_decode_image(const void *bytes, size_t n, int exif, void *out, struct fb_error *e);
-FB_API int fb_decode_region(const void *bytes, size_t n, int exif, int top, int left, int height, int width, void *out,
-                            struct fb_error *e);
+FB_API int fb_decode_region(const void *bytes, size_t n, int exif, int top, int left, int height, int width, void *out, struct fb_error *e);
 enum fb_filter { FB_BILINEAR = 2, FB_BICUBIC = 3 }; /* Pillow's numbers */
 /* Antialiased, equal to Pillow's Image.resize. channels 1, 3 or 4. */
-FB_API int fb_resize_image(const void *pixels, int height, int width, int channels, enum fb_filter filter, int out_height,
-                           int out_width, void *out, struct fb_error *e);
+FB_API int fb_resize_image(const void *pixels, int height, int width, int channels, enum fb_filter filter, int out_height, int out_width,
+                           void *out, struct fb_error *e);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 const char *budget_kind_name(enum memory_kind kind)
 {

@@ -9,11 +9,11 @@
 #include <fullbore/fullbore.h>
 
 /* Forward a failure unchanged. */
-#define FB_TRY(expr)                                                                                                                       \
-    do {                                                                                                                                   \
-        int fb_try_rc_ = (expr);                                                                                                           \
-        if (fb_try_rc_ < 0)                                                                                                                \
-            return fb_try_rc_;                                                                                                             \
+#define FB_TRY(expr)             \
+    do {                         \
+        int fb_try_rc_ = (expr); \
+        if (fb_try_rc_ < 0)      \
+            return fb_try_rc_;   \
     } while (0)
 
 /* Makes `e` empty (sample and offset -1). */

@@ -2,7 +2,7 @@
 
 #include <stdarg.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 void log_line(const struct log *l, enum log_level level, const char *format, ...)
 {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 enum { STACK_BYTES = 1 << 20 };
 

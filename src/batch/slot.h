@@ -37,8 +37,8 @@ struct slot_shape {
     uint32_t places;
     int field_count;
     struct slot_field field[FB_MAX_FIELDS];
-    size_t bytes; /* of the arrays, those of variable length left out; may be 0: arrays without numbers */
-    bool has_rows; /* there are fields of variable length */
+    size_t bytes;     /* of the arrays, those of variable length left out; may be 0: arrays without numbers */
+    bool has_rows;    /* there are fields of variable length */
     size_t row_bytes; /* of all of these together: of one row; may be 0 */
     int length_field; /* of the array with the lengths (SLOT_PADDED) or offsets (SLOT_RAGGED), if has_rows */
 };
@@ -68,31 +68,31 @@ enum { SLOT_STREAMS = 4 };
 
 /* What a device has to do with a slot. Belongs to the thread that has the slot; events and streams to the feed's lock while it is held. */
 struct slot_device {
-    bool is_pinned;                          /* the memory is page-locked */
-    bool is_shipped;                         /* a copy was queued, and `copied` recorded after it */
-    bool is_lost;                            /* nobody knows when it will have been read */
-    uintptr_t memory;                        /* its copy on the device; 0: none */
+    bool is_pinned;   /* the memory is page-locked */
+    bool is_shipped;  /* a copy was queued, and `copied` recorded after it */
+    bool is_lost;     /* nobody knows when it will have been read */
+    uintptr_t memory; /* its copy on the device; 0: none */
     size_t memory_bytes;
     struct device_event *copied, *used[SLOT_STREAMS];
-    uintptr_t stream[SLOT_STREAMS];          /* of the program's, that use the batch */
+    uintptr_t stream[SLOT_STREAMS]; /* of the program's, that use the batch */
     int streams;
 };
 
 struct slot {
     const struct slot_shape *shape;
-    void *owner;  /* the feed */
+    void *owner; /* the feed */
     void *memory;
     struct slot_place *place;
-    void *loads;  /* the feed's: one per place */
+    void *loads;    /* the feed's: one per place */
     uint32_t *turn; /* the feed's: the places in the order in which loads take them; NULL: as they are numbered */
     char *keys;     /* of places that have none of their own, made when somebody asks */
 
     /* set by the planner */
     uint64_t generation; /* of the plan it belongs to: an abandoned plan's slots are recycled unseen */
     uint64_t epoch, batch;
-    uint64_t first;      /* position of place 0 */
-    uint64_t end;        /* position that the state says after this batch */
-    uint32_t count;      /* places used */
+    uint64_t first; /* position of place 0 */
+    uint64_t end;   /* position that the state says after this batch */
+    uint32_t count; /* places used */
     struct fb_array array[FB_MAX_FIELDS];
     char state_json[1024];
 
@@ -101,9 +101,9 @@ struct slot {
     size_t rows_capacity;
     uint64_t longest, total; /* rows */
     size_t rows_at[FB_MAX_FIELDS];
-    uint64_t *room;          /* rows that each place has room for */
-    uint64_t *start;         /* SLOT_RAGGED: first row of each place */
-    uint64_t *rows;          /* in each place, as it came */
+    uint64_t *room;  /* rows that each place has room for */
+    uint64_t *start; /* SLOT_RAGGED: first row of each place */
+    uint64_t *rows;  /* in each place, as it came */
 
     _Atomic uint32_t remaining; /* loads not finished; the one that brings it to 0 publishes (acquire-release: it sees all places) */
     _Atomic int refs;           /* of the consumer */
@@ -115,7 +115,7 @@ struct slot {
     uint64_t ready_ns;
     struct fb_error *error; /* of the failed place with the lowest number */
     uint32_t error_place;
-    uint32_t redraws;       /* bad samples replaced in it */
+    uint32_t redraws; /* bad samples replaced in it */
 
     struct slot_device device;
 

@@ -9,9 +9,9 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "base/thread.h"
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 /* ---- what the parts share ---- */
 
@@ -101,8 +101,7 @@ static int fail(struct io_request *r, int code, const char *cause)
 static void raise_peak(struct cache *c, uint32_t now)
 {
     uint32_t seen = atomic_load_explicit(&c->in_flight_peak, memory_order_relaxed);
-    while (now > seen &&
-           !atomic_compare_exchange_weak_explicit(&c->in_flight_peak, &seen, now, memory_order_relaxed, memory_order_relaxed))
+    while (now > seen && !atomic_compare_exchange_weak_explicit(&c->in_flight_peak, &seen, now, memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
@@ -160,8 +159,14 @@ static int cache_try_now(struct io *io, struct io_request *r)
 
 static bool is_kept(struct cache *c, const struct io_piece *p)
 {
-    struct io_request r = {.path = p->path, .has_fd = true, .fd = p->fd, .object = p->object, .offset = p->offset, .length = p->length,
-                           .buffer = p->to, .capacity = p->length};
+    struct io_request r = {.path = p->path,
+                           .has_fd = true,
+                           .fd = p->fd,
+                           .object = p->object,
+                           .offset = p->offset,
+                           .length = p->length,
+                           .buffer = p->to,
+                           .capacity = p->length};
     return cache_look_now(c, &r) == 0 && r.status == 0 && r.got == p->length;
 }
 
@@ -205,12 +210,26 @@ void cache_read_figures(struct io *io, struct cache_figures *f)
 {
     struct cache *c = (struct cache *)io;
     *f = (struct cache_figures){
-        .ram_hits = get(&c->ram_hits), .disk_hits = get(&c->disk_hits), .misses = get(&c->misses),
-        .ram_hit_bytes = get(&c->ram_hit_bytes), .disk_hit_bytes = get(&c->disk_hit_bytes), .miss_bytes = get(&c->miss_bytes),
-        .filled = get(&c->filled), .filled_bytes = get(&c->filled_bytes), .stored = get(&c->stored), .stored_bytes = get(&c->stored_bytes),
-        .evicted = get(&c->evicted), .evicted_bytes = get(&c->evicted_bytes), .damaged = get(&c->damaged), .changed = get(&c->changed),
-        .joined = get(&c->joined), .ram_limit = c->ram.limit, .disk_bytes = c->has_disk ? dir_used(&c->dir) : 0,
-        .disk_limit = c->has_disk ? c->dir.limit : 0, .has_disk = c->has_disk, .over = c->inner->ops->name,
+        .ram_hits = get(&c->ram_hits),
+        .disk_hits = get(&c->disk_hits),
+        .misses = get(&c->misses),
+        .ram_hit_bytes = get(&c->ram_hit_bytes),
+        .disk_hit_bytes = get(&c->disk_hit_bytes),
+        .miss_bytes = get(&c->miss_bytes),
+        .filled = get(&c->filled),
+        .filled_bytes = get(&c->filled_bytes),
+        .stored = get(&c->stored),
+        .stored_bytes = get(&c->stored_bytes),
+        .evicted = get(&c->evicted),
+        .evicted_bytes = get(&c->evicted_bytes),
+        .damaged = get(&c->damaged),
+        .changed = get(&c->changed),
+        .joined = get(&c->joined),
+        .ram_limit = c->ram.limit,
+        .disk_bytes = c->has_disk ? dir_used(&c->dir) : 0,
+        .disk_limit = c->has_disk ? c->dir.limit : 0,
+        .has_disk = c->has_disk,
+        .over = c->inner->ops->name,
     };
     pthread_mutex_lock(&c->lock);
     f->ram_bytes = c->ram.bytes;

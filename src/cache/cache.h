@@ -28,12 +28,12 @@ struct cache_identity {
 /* What is kept as one. */
 struct cache_unit {
     int dir_fd;
-    const char *path;  /* as in a request; lives as long as the source */
+    const char *path; /* as in a request; lives as long as the source */
     uint64_t offset;
-    uint64_t length;   /* IO_WHOLE: the whole object */
-    uint64_t size;     /* bytes to expect */
-    uint64_t index;    /* 0 .. source.count - 1, or CACHE_NO_INDEX */
-    int64_t mtime_ns;  /* the version to expect, as in a request; 0: not known */
+    uint64_t length;      /* IO_WHOLE: the whole object */
+    uint64_t size;        /* bytes to expect */
+    uint64_t index;       /* 0 .. source.count - 1, or CACHE_NO_INDEX */
+    int64_t mtime_ns;     /* the version to expect, as in a request; 0: not known */
     uint64_t object_size; /* not 0: only that version, of this size and mtime, will do: who asks has it open and knows its structure */
 };
 
@@ -46,8 +46,8 @@ struct cache_reader {
 /* What the owner knows about the source and the future. Functions may be called from any thread until the cache is closed. */
 struct cache_source {
     void *ctx;
-    const char *name;  /* the data set's place, canonical: what separates it from others in the same folder. Copied */
-    uint64_t count;    /* units with an index */
+    const char *name; /* the data set's place, canonical: what separates it from others in the same folder. Copied */
+    uint64_t count;   /* units with an index */
 
     /* MUST. The unit that a request is a part of. False: none is known; the request is its own. */
     bool (*unit_of)(void *ctx, const struct io_request *r, struct cache_unit *u);
@@ -67,27 +67,27 @@ struct cache_source {
 };
 
 struct cache_options {
-    struct io *inner;        /* taken over: closed with the cache, also when opening fails */
-    const char *dir;         /* NULL: no disk tier */
-    uint64_t disk_limit;     /* bytes; 0: what the file system has, less what stays free */
-    uint64_t ram_limit;      /* bytes; 0: no RAM tier */
-    struct budget *budget;   /* for the RAM tier and everything in passing */
+    struct io *inner;      /* taken over: closed with the cache, also when opening fails */
+    const char *dir;       /* NULL: no disk tier */
+    uint64_t disk_limit;   /* bytes; 0: what the file system has, less what stays free */
+    uint64_t ram_limit;    /* bytes; 0: no RAM tier */
+    struct budget *budget; /* for the RAM tier and everything in passing */
     const struct log *log;
-    uint32_t depth;          /* reads in flight that the reader wants */
+    uint32_t depth; /* reads in flight that the reader wants */
     struct cache_source source;
 };
 
 struct cache_figures {
-    uint64_t ram_hits, disk_hits, misses;      /* requests */
+    uint64_t ram_hits, disk_hits, misses; /* requests */
     uint64_t ram_hit_bytes, disk_hit_bytes, miss_bytes;
-    uint64_t filled, filled_bytes;             /* units fetched ahead of the reader */
-    uint64_t stored, stored_bytes;             /* units written to disk */
-    uint64_t evicted, evicted_bytes;           /* by this process */
-    uint64_t damaged, changed, joined;         /* entries refused by checksum; by identity; requests that a fetch under way answered */
+    uint64_t filled, filled_bytes;     /* units fetched ahead of the reader */
+    uint64_t stored, stored_bytes;     /* units written to disk */
+    uint64_t evicted, evicted_bytes;   /* by this process */
+    uint64_t damaged, changed, joined; /* entries refused by checksum; by identity; requests that a fetch under way answered */
     uint64_t ram_bytes, ram_limit, disk_bytes, disk_limit;
-    bool has_disk, is_off;                     /* the disk tier failed and is not used any more */
+    bool has_disk, is_off; /* the disk tier failed and is not used any more */
     char why_off[160];
-    const char *over;                          /* the inner back-end's name */
+    const char *over; /* the inner back-end's name */
 };
 
 /* FB_E_USAGE: the folder holds something else, or is someone else's; FB_E_IO, FB_E_NOMEM. */

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 enum { TRIES = 8, PART_BYTES = DIR_NAME_BYTES + 8 };
 

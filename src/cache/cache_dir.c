@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
-#include "base/text.h"
-#include "cache/cache_own.h"
+#include "base/text/text.h"
+#include "cache/cache_internal.h"
 
 static const char marker[] = "fullbore-cache";
 static const char marker_text[] = "A cache of fullbore, version 1. It may be deleted at any time when no run uses it.\n";
@@ -267,8 +267,14 @@ static uint32_t claims_most(void)
 
 int dir_open(struct cache_dir *d, const char *path, const char *name, uint64_t limit, struct fb_error *e)
 {
-    *d = (struct cache_dir){.fd = -1, .marker_fd = -1, .usage_fd = -1, .place_fd = -1, .used_fd = -1,
-                            .limit = limit ? limit : CACHE_NO_LIMIT, .name = strdup(name), .claims_most = claims_most()};
+    *d = (struct cache_dir){.fd = -1,
+                            .marker_fd = -1,
+                            .usage_fd = -1,
+                            .place_fd = -1,
+                            .used_fd = -1,
+                            .limit = limit ? limit : CACHE_NO_LIMIT,
+                            .name = strdup(name),
+                            .claims_most = claims_most()};
     pthread_mutex_init(&d->usage_lock, NULL);
     if (!d->name)
         return error_set(e, FB_E_NOMEM, "cache", "no memory");

@@ -18,7 +18,7 @@
 
 #include "base/checksum.h"
 #include "base/rng.h"
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 struct head {
     char magic[8];
@@ -57,8 +57,12 @@ uint64_t entry_file_bytes(const struct cache_dir *d, const struct cache_unit *u,
 /* Everything that the reader knows, too; returns where the checksums go. Zeroed before. */
 static size_t put_key(uint8_t *to, const struct cache_dir *d, const struct cache_unit *u, const struct cache_identity *id, uint64_t bytes)
 {
-    struct head h = {.head_bytes = (uint32_t)head_bytes(d, u, id, bytes), .name_bytes = (uint32_t)strlen(d->name),
-                     .path_bytes = (uint32_t)strlen(u->path), .identity_bytes = id->length, .offset = u->offset, .length = u->length,
+    struct head h = {.head_bytes = (uint32_t)head_bytes(d, u, id, bytes),
+                     .name_bytes = (uint32_t)strlen(d->name),
+                     .path_bytes = (uint32_t)strlen(u->path),
+                     .identity_bytes = id->length,
+                     .offset = u->offset,
+                     .length = u->length,
                      .bytes = bytes};
     memcpy(h.magic, magic, sizeof(magic));
     memcpy(to, &h, sizeof(h));

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 enum { PLACES_MOST = 1024, TRIES = 4, WALKS = 16, WALKS_IN_NEED = 64 /* walks per epoch */, STEPS_MOST = 1 << 20 /* 50 ms */ };
 static const uint64_t look_again_ns = 30000000000;

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 static const uint64_t nap_ns = 100000000, touch_every_ns = 60000000000;
 

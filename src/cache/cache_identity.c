@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 static const int64_t slack_ns = 2000000000;
 

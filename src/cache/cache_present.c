@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 uint64_t present_bytes(uint64_t count)
 {

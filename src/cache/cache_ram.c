@@ -2,7 +2,7 @@
  * any choice is as good as any other, and exchanging would only cost. An entry leaves when its source has changed. */
 #include <stdlib.h>
 
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 enum { FIRST_SLOTS = 1024 };
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 struct blob *blob_new(struct budget *budget, uint64_t bytes)
 {

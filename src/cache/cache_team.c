@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "cache/cache_own.h"
+#include "cache/cache_internal.h"
 
 void teams_init(struct cache *c)
 {

@@ -7,17 +7,17 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/options.h"
-#include "base/text.h"
+#include "base/text/options.h"
+#include "base/text/text.h"
 
 /* Exit codes: promises. */
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3, EXIT_PARTLY = 4, EXIT_THRESHOLD = 5, EXIT_INTERRUPTED = 130 };
 
 struct verb {
     const char *name;
-    const char *usage;       /* "DATA [options]" */
-    const char *summary;     /* one line */
-    const char *examples;    /* lines, each a command and what it does */
+    const char *usage;    /* "DATA [options]" */
+    const char *summary;  /* one line */
+    const char *examples; /* lines, each a command and what it does */
     const struct option *options;
     int (*run)(int argc, char **argv, uint64_t started_ns); /* argv[0] is the verb */
 };
@@ -37,7 +37,7 @@ void talk(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_to(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Text of several lines; all but the line ends is escaped. */
 void say_lines(const char *lines);
-void talk_lines(const char *lines); /* NULL: nothing */
+void talk_lines(const char *lines);             /* NULL: nothing */
 bool say_lines_to(FILE *to, const char *lines); /* false: it could not be written */
 /* "{...}" and a line end; "{}" if there was no memory for it. */
 void say_json(const struct text *t);

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 
-const struct verb *const verb_list[] = {&verb_info,   &verb_bench, &verb_index,  &verb_watch,  &verb_report,
-                                        &verb_doctor, &verb_pack,  &verb_verify, &verb_unpack, &verb_stage, &verb_build, &verb_audit, NULL};
+const struct verb *const verb_list[] = {&verb_info,   &verb_bench,  &verb_index, &verb_watch, &verb_report, &verb_doctor, &verb_pack,
+                                        &verb_verify, &verb_unpack, &verb_stage, &verb_build, &verb_audit,  NULL};
 
 static void print_usage(FILE *to)
 {

@@ -46,8 +46,9 @@ static void print_verb(const struct verb *v)
 
 void cli_print_man(void)
 {
-    printf(".TH FULLBORE 1 \"\" \"fullbore %s\" \"User Commands\"\n.SH NAME\nfullbore \\- feeds training loops, and says what they wait for\n",
-           fb_version());
+    printf(
+        ".TH FULLBORE 1 \"\" \"fullbore %s\" \"User Commands\"\n.SH NAME\nfullbore \\- feeds training loops, and says what they wait for\n",
+        fb_version());
     printf(".SH SYNOPSIS\n.B fullbore\n.I VERB\n[options]\n.SH VERBS\n");
     for (const struct verb *const *v = verb_list; *v; v++)
         print_verb(*v);

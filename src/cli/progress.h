@@ -9,7 +9,7 @@
 struct progress {
     bool is_terminal, is_over;
     int tenths;
-    double told_at;            /* seconds */
+    double told_at;             /* seconds */
     const char *before, *after; /* what stands around the line */
 };
 

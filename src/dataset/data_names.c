@@ -4,8 +4,8 @@
 
 #include "dataset/image_names.h"
 
-static const char *const sound[] = {"wav", "wave", "rf64", "bw64", "flac", "ogg", "oga", "opus", "aif", "aiff", "aifc", "mp3",
-                                    "au", "snd", "caf", "w64", NULL};
+static const char *const sound[] = {"wav",  "wave", "rf64", "bw64", "flac", "ogg", "oga", "opus", "aif",
+                                    "aiff", "aifc", "mp3",  "au",   "snd",  "caf", "w64", NULL};
 static const char *const array[] = {"h5", "hdf5", "he5", "hdf", "npy", "npz", "safetensors", NULL};
 static const char *const maybe_array[] = {"mat", "nc", "nc4", "netcdf", "cdf", NULL}; /* MATLAB 7.3 and netCDF 4; older ones are not */
 

@@ -11,15 +11,17 @@
 #include "dataset/data_names.h"
 #include "dataset/dataset_ops.h"
 #include "dataset/image_names.h"
-#include "dataset/keep.h"
+#include "dataset/catalog_keep.h"
 #include "dataset/location.h"
-#include "dataset/s3_mount.h"
-#include "model/hdf5_signature.h"
+#include "dataset/store/bucket_mount.h"
+#include "model/hdf5/hdf5_signature.h"
 
 static int refuse_unknown(const struct dataset_request *r, struct fb_error *e)
 {
     error_set(e, FB_E_USAGE, "dataset", "the source is neither a folder, a glob, a manifest, a tar archive, an array file nor sound");
-    error_remedy(e, "a manifest is a file that ends in .csv, .tsv or .jsonl, an archive one that ends in .tar, an array one in .h5, .npy, .npz or .safetensors");
+    error_remedy(
+        e,
+        "a manifest is a file that ends in .csv, .tsv or .jsonl, an archive one that ends in .tar, an array one in .h5, .npy, .npz or .safetensors");
     error_at(e, r->source, -1);
     return FB_E_USAGE;
 }

@@ -8,23 +8,23 @@
 #include <sys/stat.h>
 
 #include "dataset/dataset.h"
-#include "dataset/pulse.h"
+#include "dataset/scan_progress.h"
 
 /* One dataset_open under way. */
 struct dataset_job {
     const struct dataset_request *request;
     struct pulse pulse;
-    char *root;                /* set by locate: canonical path of the directory that keys are relative to */
-    int root_fd;               /* open once locate has returned */
-    char *identity;            /* set by locate: what the source is called among those of its kind; NULL: its catalog is not kept */
-    void *own;                 /* the back-end's, from locate to release */
-    struct catalog_writer *w;  /* in scan only */
-    bool has_warned;           /* that the folder of catalogs is not trusted */
-    char *io;                  /* MAY be set by locate: the io back-end that reads it */
+    char *root;               /* set by locate: canonical path of the directory that keys are relative to */
+    int root_fd;              /* open once locate has returned */
+    char *identity;           /* set by locate: what the source is called among those of its kind; NULL: its catalog is not kept */
+    void *own;                /* the back-end's, from locate to release */
+    struct catalog_writer *w; /* in scan only */
+    bool has_warned;          /* that the folder of catalogs is not trusted */
+    char *io;                 /* MAY be set by locate: the io back-end that reads it */
 };
 
 struct dataset_ops {
-    const char *name; /* "folder" */
+    const char *name;   /* "folder" */
     bool has_no_folder; /* root is a URL: nothing is opened there */
 
     /* MUST. Is the request one for us? `st` is what lies at request->source, NULL if nothing does. Looks at its arguments only. */
@@ -48,6 +48,7 @@ struct dataset_ops {
 
 /* In the order they are asked; NULL-terminated. */
 extern const struct dataset_ops *const dataset_kinds[];
-extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list, dataset_single, dataset_tar, dataset_s3, dataset_s3_tar;
+extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list, dataset_single, dataset_tar, dataset_s3,
+    dataset_s3_tar;
 
 #endif

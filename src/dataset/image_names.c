@@ -20,8 +20,8 @@ static const char *const something_else[] = {
     /* archives */
     "tar", "gz", "tgz", "bz2", "xz", "zst", "zip", "7z", "rar",
     /* sound and film */
-    "wav", "wave", "rf64", "bw64", "mp3", "flac", "ogg", "oga", "opus", "aif", "aiff", "aifc", "m4a", "aac", "mp4", "avi", "mkv", "mov", "webm",
-    "mpg", "mpeg", "au", "snd", "caf", "w64",
+    "wav", "wave", "rf64", "bw64", "mp3", "flac", "ogg", "oga", "opus", "aif", "aiff", "aifc", "m4a", "aac", "mp4", "avi", "mkv", "mov",
+    "webm", "mpg", "mpeg", "au", "snd", "caf", "w64",
     /* sums, locks, leftovers */
     "md5", "sha1", "sha256", "lock", "tmp", "part", "bak", "catalog", NULL};
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 int location_missing(const char *path, struct fb_error *e)
 {

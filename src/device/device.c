@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 static int refuse_name(const char *spec, struct fb_error *e)
 {

@@ -28,8 +28,8 @@ struct device_figures {
 };
 
 struct device_ops {
-    const char *name;         /* "cuda": what stands before the colon */
-    enum fb_memory memory;    /* what its memory is to a caller */
+    const char *name;      /* "cuda": what stands before the colon */
+    enum fb_memory memory; /* what its memory is to a caller */
 
     /* MUST. `spec` is what follows the colon in "cuda:1", or "". FB_E_UNSUPPORTED: not on this machine, the cause says why; FB_E_USAGE. */
     int (*open)(struct device **out, const char *spec, struct fb_error *e);
@@ -47,7 +47,7 @@ struct device_ops {
     void (*give)(struct device *d, uintptr_t memory, size_t bytes);
 
     int (*event_new)(struct device *d, struct device_event **out, struct fb_error *e); /* MUST */
-    void (*event_free)(struct device *d, struct device_event *event);                 /* MUST; it has happened */
+    void (*event_free)(struct device *d, struct device_event *event);                  /* MUST; it has happened */
 
     /* MUST. Queues a copy to the device on its own stream. */
     int (*copy)(struct device *d, uintptr_t to, const void *from, size_t bytes, struct fb_error *e);
@@ -68,7 +68,7 @@ struct device_ops {
 /* Each device's own struct begins with this. */
 struct device {
     const struct device_ops *ops;
-    int index; /* which one of its kind */
+    int index;      /* which one of its kind */
     char title[96]; /* "NVIDIA A100, driver 12.4" */
 };
 

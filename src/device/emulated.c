@@ -8,7 +8,7 @@
 #include "base/budget.h"
 #include "base/checksum.h"
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "base/thread.h"
 
 /* ---- "12GB/s,20us,8GB" ---- */
@@ -86,7 +86,7 @@ static int open_parts(struct emulated *d, const char *spec, struct fb_error *e)
     FB_TRY(parse_spec(d, spec, e));
     char rate[32];
     text_format(d->device.title, sizeof(d->device.title), "emulated, %s/s, %.0f us",
-             text_size((uint64_t)(d->bytes_per_ns * 1e9), rate, sizeof(rate)), (double)d->latency_ns / 1e3);
+                text_size((uint64_t)(d->bytes_per_ns * 1e9), rate, sizeof(rate)), (double)d->latency_ns / 1e3);
     for (int i = 0; i < ENGINES; i++)
         FB_TRY(engine_start(&d->engine[i], e));
     return 0;
@@ -183,8 +183,12 @@ static void emulated_event_free(struct device *device, struct device_event *even
 static int emulated_copy(struct device *device, uintptr_t to, const void *from, size_t bytes, struct fb_error *e)
 {
     struct emulated *d = (struct emulated *)device;
-    struct emulated_work w = {.from = from, .to = (void *)to, .bytes = bytes, .digest = checksum_of(from, bytes),
-                              .lasts_ns = (uint64_t)((double)bytes / d->bytes_per_ns), .begins_ns = clock_now_ns() + d->latency_ns};
+    struct emulated_work w = {.from = from,
+                              .to = (void *)to,
+                              .bytes = bytes,
+                              .digest = checksum_of(from, bytes),
+                              .lasts_ns = (uint64_t)((double)bytes / d->bytes_per_ns),
+                              .begins_ns = clock_now_ns() + d->latency_ns};
     FB_TRY(engine_queue(&d->engine[ENGINE_COPY], DEVICE_COPY_STREAM, &w, e));
     pthread_mutex_lock(&d->lock);
     d->figures.copies++;
@@ -196,8 +200,11 @@ static int emulated_copy(struct device *device, uintptr_t to, const void *from, 
 int emulated_read(struct device *device, uintptr_t stream, const void *from, size_t bytes, struct fb_error *e)
 {
     struct emulated *d = (struct emulated *)device;
-    struct emulated_work w = {.from = from, .bytes = bytes, .digest = checksum_of(from, bytes),
-                              .lasts_ns = (uint64_t)((double)bytes / d->bytes_per_ns), .begins_ns = clock_now_ns() + d->latency_ns};
+    struct emulated_work w = {.from = from,
+                              .bytes = bytes,
+                              .digest = checksum_of(from, bytes),
+                              .lasts_ns = (uint64_t)((double)bytes / d->bytes_per_ns),
+                              .begins_ns = clock_now_ns() + d->latency_ns};
     return engine_queue(&d->engine[ENGINE_COPY], stream, &w, e);
 }
 

@@ -28,11 +28,11 @@ struct emulated_point {
 struct emulated_work {
     struct emulated_work *next;
     const void *from;
-    void *to;              /* NULL: only read */
+    void *to; /* NULL: only read */
     size_t bytes;
-    uint64_t digest;       /* a copy's: of `from` when it was queued */
+    uint64_t digest; /* a copy's: of `from` when it was queued */
     uint64_t lasts_ns;
-    uint64_t begins_ns;    /* not before */
+    uint64_t begins_ns; /* not before */
     struct emulated_point after;
 };
 
@@ -53,7 +53,7 @@ struct emulated {
     uint64_t memory_limit; /* 0: none */
     struct emulated_engine engine[ENGINES];
     pthread_mutex_t lock;
-    pthread_cond_t wakes;  /* anything happened */
+    pthread_cond_t wakes; /* anything happened */
 
     /* under lock */
     bool is_closing;

@@ -134,8 +134,6 @@ void explain_serial(struct findings *f)
                        100 * h->work_serial);
         return;
     }
-    finding_advise(f, gain, "worker processes instead of threads: DataLoader(num_workers=%.0f) (now %.0f threads)",
-                   parallel, h->loaders);
-    finding_advise(f, gain, "fullbore.Loader: native threads without that lock (now %.0f threads share it)",
-                   h->loaders);
+    finding_advise(f, gain, "worker processes instead of threads: DataLoader(num_workers=%.0f) (now %.0f threads)", parallel, h->loaders);
+    finding_advise(f, gain, "fullbore.Loader: native threads without that lock (now %.0f threads share it)", h->loaders);
 }

@@ -252,8 +252,8 @@ static void say_consumer(struct findings *f)
     else
         finding_say(f,
                     "main thread: %.0f %% on the CPU, %.0f %% waiting for data, %.0f %% in its own step (device, sleep, compute threads)%s",
-                100 * (h->cpu + h->own_loading), 100 * (h->starved - h->own_loading > 0 ? h->starved - h->own_loading : 0), 100 * h->step,
-                h->delay > 0.05 ? ", the rest waiting for a core" : "");
+                    100 * (h->cpu + h->own_loading), 100 * (h->starved - h->own_loading > 0 ? h->starved - h->own_loading : 0),
+                    100 * h->step, h->delay > 0.05 ? ", the rest waiting for a core" : "");
     if (!isnan(f->v->gpu_p50))
         finding_say(f, "accelerator use p5/p50/p95: %.0f/%.0f/%.0f %%%s", 100 * f->v->gpu_p5, 100 * f->v->gpu_p50, 100 * f->v->gpu_p95,
                     f->v->has_swings ? "; it swings between full and idle" : "");

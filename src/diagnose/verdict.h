@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "model/snapshot.h"
 
 enum verdict_kind {

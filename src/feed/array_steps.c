@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/options.h"
-#include "base/text.h"
+#include "base/text/options.h"
+#include "base/text/text.h"
 
 struct crop_params {
     int64_t samples;
@@ -20,7 +20,8 @@ struct norm_params {
 
 static const struct option crop_options[] = {
     {"samples", OPTION_INT, offsetof(struct crop_params, samples), 1, 1e12, NULL, "N", "frames of every clip"},
-    {"random", OPTION_FLAG, offsetof(struct crop_params, random), 0, 0, NULL, NULL, "longer recordings are cut at a random place (default: at the beginning)"},
+    {"random", OPTION_FLAG, offsetof(struct crop_params, random), 0, 0, NULL, NULL,
+     "longer recordings are cut at a random place (default: at the beginning)"},
     {0},
 };
 static const struct option instances_options[] = {
@@ -156,12 +157,8 @@ static const struct kind {
     bool is_for_sound, is_for_arrays;
     int (*add)(struct array_steps *s, char *text, struct fb_error *e);
 } kinds[] = {
-    {"crop_or_pad", true, false, add_crop},
-    {"mono", true, false, add_mono},
-    {"sample_instances", false, true, add_instances},
-    {"log_mel", true, false, add_log_mel},
-    {"spec_augment", true, false, add_masks},
-    {"normalize", true, true, add_norm},
+    {"crop_or_pad", true, false, add_crop}, {"mono", true, false, add_mono},          {"sample_instances", false, true, add_instances},
+    {"log_mel", true, false, add_log_mel},  {"spec_augment", true, false, add_masks}, {"normalize", true, true, add_norm},
 };
 
 static int refuse(const char *name, bool is_sound, struct fb_error *e)

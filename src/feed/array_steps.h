@@ -12,13 +12,13 @@
 enum { ARRAY_NORM_MAX = 1 << 16 };
 
 struct array_steps {
-    bool is_cropped;       /* every clip gets crop_samples frames, which may be 0; else recordings keep their length */
+    bool is_cropped; /* every clip gets crop_samples frames, which may be 0; else recordings keep their length */
     uint64_t crop_samples;
     bool crop_is_random, is_mono;
-    uint64_t instances;    /* drawn from each bag; 0: all */
+    uint64_t instances; /* drawn from each bag; 0: all */
     bool has_norm;
-    uint64_t norm_count;   /* 1, or one per channel or column */
-    float *mean, *inv_std; /* `norm_count` of each */
+    uint64_t norm_count;            /* 1, or one per channel or column */
+    float *mean, *inv_std;          /* `norm_count` of each */
     struct spectrogram spectrogram; /* of sound; it then has the norm */
 };
 

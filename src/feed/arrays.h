@@ -10,12 +10,12 @@
 #define FB_FEED_ARRAYS_H
 
 #include "batch/slot.h"
-#include "codec/array_convert.h"
+#include "codec/array/convert/array_convert.h"
 #include "feed/array_steps.h"
 #include "feed/chunk_cache.h"
-#include "feed/look.h"
+#include "feed/array_probe.h"
 #include "model/array_ops.h"
-#include "model/catalog.h"
+#include "model/catalog/catalog.h"
 #include "model/io_ops.h"
 
 struct feed;
@@ -32,18 +32,18 @@ struct array_want {
     char source[ARRAY_NAME_BYTES]; /* in the file; "": its only array */
     enum fb_dtype stored, dtype;   /* in the files; in the batch */
     int ndim;
-    int64_t shape[FB_MAX_DIMS];    /* of a sample; of one row if the length varies */
+    int64_t shape[FB_MAX_DIMS]; /* of a sample; of one row if the length varies */
     bool is_variable;
-    bool is_instance;              /* files: has a row for each instance of the bag: as many as the first field */
-    size_t row_bytes;              /* in the batch: of one row (ARRAYS_ROWS: of the sample) */
+    bool is_instance; /* files: has a row for each instance of the bag: as many as the first field */
+    size_t row_bytes; /* in the batch: of one row (ARRAYS_ROWS: of the sample) */
 };
 
 /* ARRAYS_ROWS: a file, open. */
 struct array_object {
     const char *key, *path;
     int fd;
-    struct io_object kept;         /* for a cache; see source_cache.h */
-    uint64_t first, rows;          /* its rows among all */
+    struct io_object kept; /* for a cache; see source_cache.h */
+    uint64_t first, rows;  /* its rows among all */
     uint64_t size;
     int64_t mtime_ns;
     struct array_file file;
@@ -54,10 +54,10 @@ struct array_object {
     bool is_copied[FB_MAX_FIELDS];        /* a row goes into the batch as it is stored */
     bool has_gaps[FB_MAX_FIELDS];         /* some chunks were never written */
     uint64_t chunk_rows;                  /* of its first field that comes out of chunks; 0: none does */
-    uint8_t *resident[FB_MAX_FIELDS]; /* the whole field as it goes into the batch; NULL: it is read as it is wanted */
-    _Atomic uint64_t checked_ns;      /* when it was last seen to be unchanged; relaxed: whoever looks once more does no harm */
-    _Atomic uint64_t look_again_ns;   /* when to ask again whether it is in memory as a whole */
-    _Atomic bool is_in_memory;        /* as it was then; relaxed: a wrong one costs time, not bytes */
+    uint8_t *resident[FB_MAX_FIELDS];     /* the whole field as it goes into the batch; NULL: it is read as it is wanted */
+    _Atomic uint64_t checked_ns;          /* when it was last seen to be unchanged; relaxed: whoever looks once more does no harm */
+    _Atomic uint64_t look_again_ns;       /* when to ask again whether it is in memory as a whole */
+    _Atomic bool is_in_memory;            /* as it was then; relaxed: a wrong one costs time, not bytes */
 };
 
 struct arrays {
@@ -68,19 +68,19 @@ struct arrays {
     struct array_want want[FB_MAX_FIELDS];
     struct array_steps steps;
     bool allows_external;
-    const char *root;            /* the data set's */
+    const char *root; /* the data set's */
 
     struct array_object *object; /* rows */
     uint64_t objects, rows;
-    bool is_chunked;             /* some field's rows come out of chunks that must be unfiltered, in some file at least */
-    uint64_t chunk_rows;         /* of the first such field of the first such file */
-    bool is_resident[FB_MAX_FIELDS]; /* in all files */
-    bool needs_take[FB_MAX_FIELDS];  /* reading does not put rows where they belong, in some file at least */
+    bool is_chunked;                      /* some field's rows come out of chunks that must be unfiltered, in some file at least */
+    uint64_t chunk_rows;                  /* of the first such field of the first such file */
+    bool is_resident[FB_MAX_FIELDS];      /* in all files */
+    bool needs_take[FB_MAX_FIELDS];       /* reading does not put rows where they belong, in some file at least */
     uint64_t staged_bytes[FB_MAX_FIELDS]; /* of a row that waits on the stage, in the file where it is largest; 0: none does */
-    bool is_all_resident;            /* nobody looks at the files any more */
-    struct chunk_cache cache;    /* of unfiltered chunks; has its own lock */
+    bool is_all_resident;                 /* nobody looks at the files any more */
+    struct chunk_cache cache;             /* of unfiltered chunks; has its own lock */
 
-    uint64_t *length;            /* files: of each sample of the catalog, in rows; NULL: all alike */
+    uint64_t *length; /* files: of each sample of the catalog, in rows; NULL: all alike */
     uint64_t longest;
 };
 
@@ -117,7 +117,8 @@ bool arrays_reads_itself(const struct feed *f, const struct load *l);
 /* Sound: is it a large recording of which only a part is read? */
 bool arrays_reads_part(const struct arrays *a, const struct catalog_sample *s);
 
-int arrays_prepare_conversion(const struct arrays *a, int field, const struct array_layout *l, struct array_conversion *out, struct fb_error *e);
+int arrays_prepare_conversion(const struct arrays *a, int field, const struct array_layout *l, struct array_conversion *out,
+                              struct fb_error *e);
 
 /* rows_plan.c: the loads of a batch of rows, whose places know their positions; `given` says which samples instead of the order. */
 struct order;

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codec/array_format.h"
-#include "codec/array_rows.h"
-#include "feed/bag.h"
+#include "codec/array/array_format.h"
+#include "codec/array/array_rows.h"
+#include "feed/single/bag.h"
 
 /* How many rows from index i on follow each other in the file. */
 static uint64_t picked_run(const struct picked *p, uint64_t i)
@@ -215,7 +215,10 @@ static int read_opaque(struct bag *b, const struct array_layout *l, const struct
     char path[4352];
     snprintf(path, sizeof(path), "%s%s%s", b->now->where.object[0] == '/' ? "" : b->f->dataset.root,
              b->now->where.object[0] == '/' ? "" : "/", b->now->where.object);
-    struct array_source s = {.path = b->bytes ? NULL : path, .size = b->now->file->object_size, .read = bag_read_memory, .ctx = b,
+    struct array_source s = {.path = b->bytes ? NULL : path,
+                             .size = b->now->file->object_size,
+                             .read = bag_read_memory,
+                             .ctx = b,
                              .allows_external = b->f->arrays->allows_external};
     for (uint64_t i = 0, n; i < p->count; i += n) {
         n = picked_run(p, i);
@@ -257,7 +260,8 @@ static uint8_t *stored_rows(struct bag *b, const struct array_layout *l, const s
         rc = read_opaque(b, l, p, out, e);
     else
         for (uint64_t i = 0; i < p->count; i++)
-            array_copy_from_whole(l, l->storage == ARRAY_INLINE ? l->inline_data : b->stage + b->at, picked_row(p, i), 1, out + i * row_bytes);
+            array_copy_from_whole(l, l->storage == ARRAY_INLINE ? l->inline_data : b->stage + b->at, picked_row(p, i), 1,
+                                  out + i * row_bytes);
     if (l->storage == ARRAY_CONTIGUOUS)
         b->at += l->bytes;
     return rc < 0 ? NULL : out;

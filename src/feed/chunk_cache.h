@@ -26,7 +26,7 @@ struct chunk_cache {
     struct chunk_entry **bucket;
     uint64_t buckets;
     struct chunk_entry *oldest, *newest;
-    uint64_t limit, bytes;            /* under the lock from here on */
+    uint64_t limit, bytes; /* under the lock from here on */
     uint64_t hits, misses, evictions;
 };
 
@@ -38,7 +38,8 @@ void chunk_cache_close(struct chunk_cache *c);
 bool chunk_cache_has(struct chunk_cache *c, uint64_t key);
 /* The chunk, pinned. *is_mine: it is empty, the caller fills it and calls chunk_cache_filled. NULL: there is no room for it now. */
 struct chunk_entry *chunk_cache_get(struct chunk_cache *c, uint64_t key, size_t bytes, bool *is_mine);
-void chunk_cache_filled(struct chunk_cache *c, struct chunk_entry *x, bool is_good); /* a bad one is dropped; it stays pinned all the same */
+void chunk_cache_filled(struct chunk_cache *c, struct chunk_entry *x,
+                        bool is_good); /* a bad one is dropped; it stays pinned all the same */
 void chunk_cache_unpin(struct chunk_cache *c, struct chunk_entry *x);
 /* Somebody needs memory: all goes that is not pinned, or half of what there is. */
 void chunk_cache_trim(struct chunk_cache *c, bool is_half);

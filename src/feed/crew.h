@@ -17,8 +17,8 @@
 #ifndef FB_FEED_CREW_H
 #define FB_FEED_CREW_H
 
-#include "codec/codec.h"
-#include "codec/unfilter.h"
+#include "codec/image/codec.h"
+#include "codec/array/hdf5/decompress.h"
 #include "feed/feed.h"
 
 struct crew;
@@ -28,18 +28,18 @@ struct worker {
     pthread_t thread;
     struct crew *crew;
     /* under crew->lock */
-    struct feed *serves;    /* whose loads it runs now */
+    struct feed *serves; /* whose loads it runs now */
     bool must_end, has_ended;
-    bool is_left;           /* nobody waits for its end: it frees itself */
-    bool is_late;           /* counted among those left behind */
+    bool is_left; /* nobody waits for its end: it frees itself */
+    bool is_late; /* counted among those left behind */
 
     uint32_t pressure_seen;
     struct codec_state codec;
-    struct scratch bytes;   /* a file the worker reads by itself */
-    struct scratch pixels;  /* the decoded region */
-    struct scratch work;    /* the transforms' */
-    struct scratch known;   /* what was learnt of the sample before */
-    struct scratch pieces;  /* a list of reads */
+    struct scratch bytes;  /* a file the worker reads by itself */
+    struct scratch pixels; /* the decoded region */
+    struct scratch work;   /* the transforms' */
+    struct scratch known;  /* what was learnt of the sample before */
+    struct scratch pieces; /* a list of reads */
     struct unfilter unfilter;
     struct scratch labels;    /* of a sample, while a further file of it is planned */
     struct scratch mapped[2]; /* what goes into a function of the caller's, and what comes out */

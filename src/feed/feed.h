@@ -20,17 +20,17 @@
 #include "base/log.h"
 #include "batch/slot.h"
 #include "dataset/dataset.h"
-#include "feed/audit.h"
-#include "feed/chain.h"
-#include "feed/files.h"
+#include "feed/audit_writer.h"
+#include "feed/step_chain.h"
+#include "feed/sample_files.h"
 #include "feed/labels.h"
-#include "feed/reads.h"
-#include "feed/ship.h"
+#include "feed/read_buffers.h"
+#include "feed/device_copy.h"
 #include "io/io.h"
 #include "meter/loop.h"
 #include "meter/meter.h"
 #include "model/codec_ops.h"
-#include "model/learnt.h"
+#include "model/learnt/learnt.h"
 #include "order/alias.h"
 #include "order/order.h"
 #include "order/ranks.h"
@@ -46,35 +46,35 @@ enum load_part { PART_ALL, PART_HEAD, PART_RANGE };
 /* The unit of work: one sample's bytes, one decode, the place it fills. Belongs to one thread at a time: planner, io, worker. */
 struct load {
     struct slot *slot;
-    uint32_t place;              /* of rows: the first of `count` */
+    uint32_t place; /* of rows: the first of `count` */
     uint32_t count;
-    uint32_t attempt;            /* 0, or which stand-in for a bad sample this is */
-    uint32_t bad_tries;          /* how many samples were bad that were tried for this place */
-    uint64_t poor_since_ns;      /* since when the consumer has waited for it and there was no memory to decode it; 0: not so */
-    uint64_t position;           /* in the epoch */
-    uint64_t sample;             /* in the catalog */
-    uint64_t selected;           /* in the selection */
+    uint32_t attempt;       /* 0, or which stand-in for a bad sample this is */
+    uint32_t bad_tries;     /* how many samples were bad that were tried for this place */
+    uint64_t poor_since_ns; /* since when the consumer has waited for it and there was no memory to decode it; 0: not so */
+    uint64_t position;      /* in the epoch */
+    uint64_t sample;        /* in the catalog */
+    uint64_t selected;      /* in the selection */
     struct catalog_sample where;
-    int file;                    /* 0: the sample's own, else which further one is being read */
-    struct image_header first;   /* of file 0: what the others must agree with */
-    uint64_t size;               /* bytes to expect */
-    enum load_part part;         /* how much of them is read; see part.h */
+    int file;                  /* 0: the sample's own, else which further one is being read */
+    struct image_header first; /* of file 0: what the others must agree with */
+    uint64_t size;             /* bytes to expect */
+    enum load_part part;       /* how much of them is read; see part.h */
     bool may_part;
     uint64_t part_first, part_last; /* of what is read now, in the sample */
-    bool has_begun;              /* something of it was read or decoded: what is still to be read goes before other loads */
-    bool needs_aim;              /* its sample was bad: the planner aims it at a stand-in; of rows: the worker aims them */
-    bool reads_itself;           /* the worker lists what is to be read: gather.h */
-    struct waited *waited;       /* what it listed, when io has brought it */
-    size_t list_at;              /* of rows: where on the stage it says what lies there */
+    bool has_begun;                 /* something of it was read or decoded: what is still to be read goes before other loads */
+    bool needs_aim;                 /* its sample was bad: the planner aims it at a stand-in; of rows: the worker aims them */
+    bool reads_itself;              /* the worker lists what is to be read: gather.h */
+    struct waited *waited;          /* what it listed, when io has brought it */
+    size_t list_at;                 /* of rows: where on the stage it says what lies there */
     uint32_t staged;
-    bool would_block;            /* a worker's own read would have had to wait: io's turn */
-    struct read_buffer *buffer;  /* filled by io; NULL: the worker reads */
-    struct fb_error *error;      /* failed before it reached a worker, who deals with it */
+    bool would_block;           /* a worker's own read would have had to wait: io's turn */
+    struct read_buffer *buffer; /* filled by io; NULL: the worker reads */
+    struct fb_error *error;     /* failed before it reached a worker, who deals with it */
     struct io_request request;
-    _Atomic uint32_t step;       /* enum load_step; relaxed: only shown */
+    _Atomic uint32_t step; /* enum load_step; relaxed: only shown */
     _Atomic uint64_t since_ns;
     struct load *next;
-    struct audit_proof proof;    /* of the place with this load's number: what was decoded there */
+    struct audit_proof proof; /* of the place with this load's number: what was decoded there */
 };
 
 /* A stretch of batches: an epoch from `start` on. */
@@ -95,8 +95,8 @@ enum { FEED_MAX_BAD = 1000 }; /* named; the rest is only counted */
 struct feed {
     /* constant after open */
     pid_t pid;
-    struct log log;       /* for everybody: hands lines to `heard` until the loader is closed */
-    struct log heard;     /* the caller's */
+    struct log log;   /* for everybody: hands lines to `heard` until the loader is closed */
+    struct log heard; /* the caller's */
     int (*interrupted)(void *ctx);
     void *ctx;
     struct dataset dataset;
@@ -105,10 +105,10 @@ struct feed {
     struct alias_table *weights;
     struct labels labels;
     struct chain chain;
-    struct files files;    /* further ones of each sample */
-    struct arrays *arrays; /* NULL: samples are images */
+    struct files files;             /* further ones of each sample */
+    struct arrays *arrays;          /* NULL: samples are images */
     uint32_t raw_height, raw_width; /* samples are bare pixels of this size; 0: files of a format */
-    int object_fd;         /* all samples lie in this one file; -1: not */
+    int object_fd;                  /* all samples lie in this one file; -1: not */
     int (*map)(void *ctx, struct fb_map *m, struct fb_error *e);
     void (*map_done)(void *ctx);
     void *map_ctx;
@@ -119,7 +119,7 @@ struct feed {
     int64_t max_errors;
     bool takes_order; /* the caller says which samples, epoch by epoch */
     struct io *io;
-    uint32_t io_depth; /* reads it is asked to have in flight */
+    uint32_t io_depth;          /* reads it is asked to have in flight */
     struct source_cache *cache; /* NULL: io is the source itself */
     uint64_t cache_ram;         /* bytes that the RAM cache may have */
     struct budget *budget;
@@ -145,12 +145,12 @@ struct feed {
     uint64_t planned_next;       /* its next batch */
     uint64_t sequence;           /* slots planned so far */
     bool has_plan;
-    struct run live;             /* the run being consumed */
+    struct run live; /* the run being consumed */
     uint64_t live_next;
-    bool is_live, has_run;       /* an epoch is being consumed; one ever was */
-    bool must_continue;          /* a state was loaded: the next epoch goes on from `at` */
-    struct state at;             /* after the last batch returned */
-    uint64_t *given;             /* with takes_order: the epoch's samples so far */
+    bool is_live, has_run; /* an epoch is being consumed; one ever was */
+    bool must_continue;    /* a state was loaded: the next epoch goes on from `at` */
+    struct state at;       /* after the last batch returned */
+    uint64_t *given;       /* with takes_order: the epoch's samples so far */
     uint64_t given_count, given_capacity;
     bool is_given_all;
     uint64_t epoch_redraws;
@@ -161,44 +161,44 @@ struct feed {
     struct slot *free_slots;
     struct slot *ahead_first, *ahead_last; /* planned, in delivery order */
     uint32_t ahead, look_ahead, owned, held;
-    struct slot **held_slots;              /* of the engine's, oldest first */
+    struct slot **held_slots; /* of the engine's, oldest first */
     uint32_t held_capacity;
     bool warned_held;
     uint64_t given_away;
-    bool is_cramped;                       /* one or two kept ones had to be given away: there was no room for the next beside them */
+    bool is_cramped;         /* one or two kept ones had to be given away: there was no room for the next beside them */
     _Atomic bool is_closing; /* written under lock */
     bool is_consumer_waiting;
-    struct load *redo;                     /* loads to issue again, before anything new */
+    struct load *redo; /* loads to issue again, before anything new */
     struct reads reads;
 
     pthread_t planner;
     bool has_planner, has_joined;
     uint64_t *plan_given; /* with takes_order: the planner's copy of a batch's samples */
     _Atomic bool has_redo;
-    _Atomic int miss_score; /* 0..256: how often a worker's own read would have blocked lately */
-    uint32_t probe;         /* the planner's: counts loads to probe with */
+    _Atomic int miss_score;              /* 0..256: how often a worker's own read would have blocked lately */
+    uint32_t probe;                      /* the planner's: counts loads to probe with */
     uint32_t slots_failed, reads_failed; /* the planner's: in a row, for want of memory */
     _Atomic int refs;
 
-    struct crew *crew; /* NULL: has not joined one; held as long as the feed lives */
+    struct crew *crew;    /* NULL: has not joined one; held as long as the feed lives */
     _Atomic int speaking; /* threads inside the caller's log function */
     _Atomic bool is_silent;
 
     /* under crew->lock */
     struct slot *ready_slots; /* with loads for a worker, the one wanted soonest first */
     uint32_t ready;
-    uint32_t serving;         /* workers that are at its loads */
-    uint32_t inside;    /* threads that work for it now: see crew.h */
+    uint32_t serving; /* workers that are at its loads */
+    uint32_t inside;  /* threads that work for it now: see crew.h */
     bool is_leaving;
-    bool is_left;       /* closed without waiting for all: the last one inside finishes it */
+    bool is_left;                      /* closed without waiting for all: the last one inside finishes it */
     bool is_planning, is_planner_late; /* the planner's thread is inside; and is counted among those left behind */
     struct feed *next_feed;
 
-    _Atomic bool is_pressed;     /* someone needs memory: give back what is not needed now */
-    _Atomic bool is_consuming;   /* an epoch is live */
-    _Atomic bool is_starving;    /* the consumer waits: workers serve this feed first */
-    _Atomic bool is_ample;       /* the look-ahead was full, and has been nearly so since: see crew.h */
-    _Atomic uint64_t service_ns; /* running mean of a load's time on a worker */
+    _Atomic bool is_pressed;           /* someone needs memory: give back what is not needed now */
+    _Atomic bool is_consuming;         /* an epoch is live */
+    _Atomic bool is_starving;          /* the consumer waits: workers serve this feed first */
+    _Atomic bool is_ample;             /* the look-ahead was full, and has been nearly so since: see crew.h */
+    _Atomic uint64_t service_ns;       /* running mean of a load's time on a worker */
     _Atomic uint64_t waiting_since_ns; /* 0: the consumer is not waiting */
 
     /* figures */
@@ -207,7 +207,7 @@ struct feed {
     struct histogram wait_histogram, load_histogram;
     _Atomic uint64_t exposed_wait_ns, consumed_ns, batches, samples, bad, changed, cached_reads, io_reads, part_reads;
     _Atomic uint64_t decoded[CODEC_WAYS]; /* regions, by the way they took */
-    _Atomic uint64_t first_batch_ns; /* from open to the first batch returned */
+    _Atomic uint64_t first_batch_ns;      /* from open to the first batch returned */
     _Atomic uint64_t map_calls[CHAIN_MAX_MAPS], map_ns[CHAIN_MAX_MAPS], map_wait_ns[CHAIN_MAX_MAPS];
     uint64_t last_return_ns;
     pthread_mutex_t bad_lock;
@@ -305,7 +305,8 @@ bool given_has_batch(const struct feed *f, const struct run *r, uint64_t batch);
 uint64_t given_in_batch(const struct feed *f, const struct run *r, uint64_t batch); /* how many */
 
 /* The header of a sample's bytes; *codec is NULL for bare pixels. */
-int feed_header(const struct feed *f, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec, struct fb_error *e);
+int feed_header(const struct feed *f, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec,
+                struct fb_error *e);
 
 /* passage.c: which region of the image the sample takes; 1: the bytes so far do not tell, or it is decoded at a reduced size. */
 int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r, struct fb_error *e);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "feed/arrays.h"
 #include "feed/crew.h"
 #include "feed/source_cache.h"
@@ -22,8 +22,8 @@ static uint64_t get(const _Atomic uint64_t *counter)
 
 static void put_budget(struct text *t, struct budget *b)
 {
-    text_printf(t, ",\"budget\":{\"limit_bytes\":%llu,\"used_bytes\":%llu,\"peak_bytes\":%llu,\"kinds\":{", (unsigned long long)get(&b->limit),
-                (unsigned long long)get(&b->used), (unsigned long long)get(&b->peak));
+    text_printf(t, ",\"budget\":{\"limit_bytes\":%llu,\"used_bytes\":%llu,\"peak_bytes\":%llu,\"kinds\":{",
+                (unsigned long long)get(&b->limit), (unsigned long long)get(&b->used), (unsigned long long)get(&b->peak));
     for (int k = 0; k < MEMORY_KINDS; k++)
         text_printf(t, "%s\"%s\":{\"used_bytes\":%llu,\"peak_bytes\":%llu}", k ? "," : "", budget_kind_name((enum memory_kind)k),
                     (unsigned long long)get(&b->used_by[k]), (unsigned long long)get(&b->peak_by[k]));
@@ -128,7 +128,7 @@ static void put_progress(struct text *t, struct feed *f)
     text_printf(t, ",\"wait_p50_seconds\":%.6f,\"wait_p99_seconds\":%.6f,\"load_p50_seconds\":%.6f,\"load_p99_seconds\":%.6f",
                 seconds(histogram_quantile(&f->wait_histogram, 0.5)), seconds(histogram_quantile(&f->wait_histogram, 0.99)),
                 seconds(histogram_quantile(&f->load_histogram, 0.5)), seconds(histogram_quantile(&f->load_histogram, 0.99)));
-    text_printf(t, ",\"first_batch_seconds\":%.6f,\"look_ahead_batches\":%u,\"ahead_batches\":%u,\"held_batches\":%u", 
+    text_printf(t, ",\"first_batch_seconds\":%.6f,\"look_ahead_batches\":%u,\"ahead_batches\":%u,\"held_batches\":%u",
                 seconds(get(&f->first_batch_ns)), look_ahead, ahead, held);
     text_printf(t, ",\"given_away_batches\":%llu,\"changed_files\":%llu", (unsigned long long)given, (unsigned long long)get(&f->changed));
     text_printf(t, ",\"left_behind_threads\":%u,\"left_behind_reads\":%u", crew_left_behind(), feed_left_reads());
@@ -141,8 +141,9 @@ static void put_chunks(struct text *t, struct feed *f)
         return;
     struct chunk_cache *c = &f->arrays->cache;
     pthread_mutex_lock(&c->lock);
-    text_printf(t, ",\"chunks\":{\"bytes\":%llu,\"limit\":%llu,\"hits\":%llu,\"unfiltered\":%llu,\"evictions\":%llu}", (unsigned long long)c->bytes,
-                (unsigned long long)c->limit, (unsigned long long)c->hits, (unsigned long long)c->misses, (unsigned long long)c->evictions);
+    text_printf(t, ",\"chunks\":{\"bytes\":%llu,\"limit\":%llu,\"hits\":%llu,\"unfiltered\":%llu,\"evictions\":%llu}",
+                (unsigned long long)c->bytes, (unsigned long long)c->limit, (unsigned long long)c->hits, (unsigned long long)c->misses,
+                (unsigned long long)c->evictions);
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -1,4 +1,4 @@
-#include "feed/gather.h"
+#include "feed/gather_reads.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +32,8 @@ static void piece_done(struct io_request *r)
 /* NULL: the budget has nothing left for it. Nobody waits for memory here: those who would give some back may be waiting for this worker. */
 static struct waited *waited_new(struct feed *f, uint32_t count, uint32_t files, size_t stage_bytes)
 {
-    size_t head = sizeof(struct waited) + count * (sizeof(struct io_request) + sizeof(struct fb_error)) + files * sizeof(struct gather_file);
+    size_t head =
+        sizeof(struct waited) + count * (sizeof(struct io_request) + sizeof(struct fb_error)) + files * sizeof(struct gather_file);
     head = (head + 63) & ~(size_t)63;
     uint64_t bytes = (head + stage_bytes + IO_TAIL + 63) & ~(size_t)63;
     if (!budget_take(f->budget, MEMORY_READS, bytes))
@@ -98,8 +99,17 @@ static int hand_to_io(struct feed *f, struct gather *g, struct load *l, uint32_t
             continue;
         error_clear(&x->error[n]);
         uint8_t *to = g->piece[i].is_staged ? x->stage + ((uint8_t *)p->to - stage) : p->to;
-        x->request[n] = (struct io_request){.path = p->path, .has_fd = true, .fd = p->fd, .offset = p->offset, .length = p->length, .buffer = to,
-                                            .capacity = p->length, .done = piece_done, .owner = x, .error = &x->error[n], .dir_fd = -1,
+        x->request[n] = (struct io_request){.path = p->path,
+                                            .has_fd = true,
+                                            .fd = p->fd,
+                                            .offset = p->offset,
+                                            .length = p->length,
+                                            .buffer = to,
+                                            .capacity = p->length,
+                                            .done = piece_done,
+                                            .owner = x,
+                                            .error = &x->error[n],
+                                            .dir_fd = -1,
                                             .object = moved_object(g, x, p->object)};
         n++;
     }

@@ -3,7 +3,7 @@
 #ifndef FB_FEED_LABELS_H
 #define FB_FEED_LABELS_H
 
-#include "model/catalog.h"
+#include "model/catalog/catalog.h"
 #include "order/subset.h"
 
 struct label_field {

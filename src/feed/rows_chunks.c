@@ -4,12 +4,14 @@
  */
 #include <string.h>
 
-#include "codec/array_rows.h"
-#include "feed/rows_group.h"
+#include "codec/array/array_rows.h"
+#include "feed/group/rows_group.h"
 #include "feed/rows_read.h"
 
-enum { BAND_MOST = 4096, /* rows: an int counts them, and converting them takes memory */
-       FETCH_BYTES = 1024 };
+enum {
+    BAND_MOST = 4096, /* rows: an int counts them, and converting them takes memory */
+    FETCH_BYTES = 1024
+};
 
 struct band {
     const struct array_object *o;

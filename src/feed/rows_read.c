@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "codec/array_format.h"
-#include "codec/array_rows.h"
+#include "codec/array/array_format.h"
+#include "codec/array/array_rows.h"
 
 void rows_reader_init(struct rows_reader *r, struct budget *budget)
 {
@@ -55,8 +55,8 @@ static int read_straight(const struct array_object *o, const struct array_layout
     return 0;
 }
 
-static int read_chunk(struct rows_reader *r, const struct array_object *o, const struct array_layout *l, uint64_t chunk, const uint8_t **out,
-                      struct fb_error *e)
+static int read_chunk(struct rows_reader *r, const struct array_object *o, const struct array_layout *l, uint64_t chunk,
+                      const uint8_t **out, struct fb_error *e)
 {
     const struct array_chunk *c = &l->chunk[chunk];
     *out = NULL;
@@ -150,8 +150,8 @@ static int read_as_stored(struct rows_reader *r, const struct arrays *a, const s
     return l->storage == ARRAY_CHUNKED ? read_chunked(r, o, l, first, rows, out, e) : read_whole(r, o, l, first, rows, out, e);
 }
 
-int rows_read(struct rows_reader *r, const struct arrays *a, const struct array_object *o, int field, uint64_t first, uint64_t rows, void *out,
-              struct fb_error *e)
+int rows_read(struct rows_reader *r, const struct arrays *a, const struct array_object *o, int field, uint64_t first, uint64_t rows,
+              void *out, struct fb_error *e)
 {
     const struct array_layout *l = o->layout[field];
     const struct array_conversion *c = &o->conversion[field];

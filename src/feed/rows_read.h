@@ -3,7 +3,7 @@
 #ifndef FB_FEED_ROWS_READ_H
 #define FB_FEED_ROWS_READ_H
 
-#include "codec/unfilter.h"
+#include "codec/array/hdf5/decompress.h"
 #include "feed/arrays.h"
 
 struct rows_reader {
@@ -16,8 +16,8 @@ void rows_reader_init(struct rows_reader *r, struct budget *budget);
 void rows_reader_free(struct rows_reader *r);
 
 /* Rows [first, first + rows) of the object's field, as they go into the batch. */
-int rows_read(struct rows_reader *r, const struct arrays *a, const struct array_object *o, int field, uint64_t first, uint64_t rows, void *out,
-              struct fb_error *e);
+int rows_read(struct rows_reader *r, const struct arrays *a, const struct array_object *o, int field, uint64_t first, uint64_t rows,
+              void *out, struct fb_error *e);
 
 /* All of `bytes` at `offset`, or an error that names the object. */
 int rows_pread(const struct array_object *o, uint64_t offset, uint64_t bytes, void *out, struct fb_error *e);

@@ -2,7 +2,7 @@
 #ifndef FB_FEED_SOURCE_CACHE_H
 #define FB_FEED_SOURCE_CACHE_H
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "feed/feed.h"
 
 struct source_cache;

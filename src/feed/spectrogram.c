@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/options.h"
+#include "base/text/options.h"
 
 struct mel_params {
     int64_t sample_rate, n_fft, hop_length, win_length, n_mels, power;
@@ -45,18 +45,30 @@ static const struct option mel_options[] = {
 
 int spectrogram_add_log_mel(struct spectrogram *s, char *text, struct fb_error *e)
 {
-    struct mel_params p = {.n_fft = 1024, .hop_length = 256, .n_mels = 64, .power = 2, .amin = 1e-10, .ref = 1, .top_db = 80, .center = 1,
-                           .exact = 1};
+    struct mel_params p = {
+        .n_fft = 1024, .hop_length = 256, .n_mels = 64, .power = 2, .amin = 1e-10, .ref = 1, .top_db = 80, .center = 1, .exact = 1};
     if (s->is_wanted)
         return error_set(e, FB_E_USAGE, "transform", "log_mel is there twice");
     FB_TRY(options_parse_spec(mel_options, &p, text, "transform", "log_mel", e));
-    s->options = (struct log_mel_options){
-        .rate = (uint32_t)p.sample_rate, .n_fft = (uint32_t)p.n_fft, .hop_length = (uint32_t)p.hop_length,
-        .win_length = (uint32_t)p.win_length, .n_mels = (uint32_t)p.n_mels, .f_min = p.f_min, .f_max = p.f_max,
-        .window = (enum log_mel_window)p.window, .scale = p.mel_scale ? MEL_HTK : MEL_SLANEY, .has_area = p.norm == 0,
-        .is_centered = p.center != 0, .pad = p.pad_mode ? LOG_MEL_REFLECT : LOG_MEL_ZEROS, .power = (int)p.power,
-        .log = (enum log_mel_log)p.log, .amin = (float)p.amin, .offset = (float)p.offset, .ref = (float)p.ref, .top_db = (float)p.top_db,
-        .is_exact = p.exact != 0};
+    s->options = (struct log_mel_options){.rate = (uint32_t)p.sample_rate,
+                                          .n_fft = (uint32_t)p.n_fft,
+                                          .hop_length = (uint32_t)p.hop_length,
+                                          .win_length = (uint32_t)p.win_length,
+                                          .n_mels = (uint32_t)p.n_mels,
+                                          .f_min = p.f_min,
+                                          .f_max = p.f_max,
+                                          .window = (enum log_mel_window)p.window,
+                                          .scale = p.mel_scale ? MEL_HTK : MEL_SLANEY,
+                                          .has_area = p.norm == 0,
+                                          .is_centered = p.center != 0,
+                                          .pad = p.pad_mode ? LOG_MEL_REFLECT : LOG_MEL_ZEROS,
+                                          .power = (int)p.power,
+                                          .log = (enum log_mel_log)p.log,
+                                          .amin = (float)p.amin,
+                                          .offset = (float)p.offset,
+                                          .ref = (float)p.ref,
+                                          .top_db = (float)p.top_db,
+                                          .is_exact = p.exact != 0};
     s->is_wanted = true;
     return 0;
 }
@@ -86,9 +98,13 @@ int spectrogram_add_masks(struct spectrogram *s, char *text, struct fb_error *e)
     if (!s->is_wanted || s->has_masks)
         return error_set(e, FB_E_USAGE, "transform", "spec_augment stands once, behind log_mel");
     FB_TRY(options_parse_spec(mask_options, &p, text, "transform", "spec_augment", e));
-    s->masks = (struct spec_augment){.freq_masks = (int)p.n_freq_masks, .time_masks = (int)p.n_time_masks,
-                                     .freq_mask_param = (uint32_t)p.freq_mask_param, .time_mask_param = (uint32_t)p.time_mask_param,
-                                     .time_share = (float)p.p, .fills_mean = p.mean, .fill = (float)p.fill};
+    s->masks = (struct spec_augment){.freq_masks = (int)p.n_freq_masks,
+                                     .time_masks = (int)p.n_time_masks,
+                                     .freq_mask_param = (uint32_t)p.freq_mask_param,
+                                     .time_mask_param = (uint32_t)p.time_mask_param,
+                                     .time_share = (float)p.p,
+                                     .fills_mean = p.mean,
+                                     .fill = (float)p.fill};
     s->has_masks = true;
     return spec_augment_check(&s->masks, e);
 }
@@ -103,8 +119,9 @@ int spectrogram_open(struct spectrogram *s, uint32_t rate, uint64_t samples, uin
                          (unsigned long long)s->norm_count, s->options.n_mels);
     FB_TRY(log_mel_make(&s->mel, &s->options, e));
     *frames = log_mel_frames(s->mel, samples);
-    return *frames ? 0 : error_set(e, FB_E_USAGE, "transform", "log_mel: %llu samples are less than one frame of %u",
-                                   (unsigned long long)samples, s->options.n_fft);
+    return *frames ? 0
+                   : error_set(e, FB_E_USAGE, "transform", "log_mel: %llu samples are less than one frame of %u",
+                               (unsigned long long)samples, s->options.n_fft);
 }
 
 void spectrogram_close(struct spectrogram *s)

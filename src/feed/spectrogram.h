@@ -3,8 +3,8 @@
 #define FB_FEED_SPECTROGRAM_H
 
 #include "base/rng.h"
-#include "transform/log_mel.h"
-#include "transform/spec_augment.h"
+#include "transform/sound/log_mel.h"
+#include "transform/sound/spec_augment.h"
 
 struct spectrogram {
     bool is_wanted;
@@ -12,8 +12,8 @@ struct spectrogram {
     struct log_mel *mel;            /* after spectrogram_open */
     bool has_masks;
     struct spec_augment masks;
-    uint64_t norm_count;            /* 0: none; 1, or one per mel */
-    float *mean, *inv_std;          /* the steps' */
+    uint64_t norm_count;   /* 0: none; 1, or one per mel */
+    float *mean, *inv_std; /* the steps' */
 };
 
 int spectrogram_add_log_mel(struct spectrogram *s, char *text, struct fb_error *e);

@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "hdf5/adopt.h"
+#include "hdf5/helper_adopt.h"
 #include "hdf5/helper.h"
-#include "hdf5/rechunk.h"
+#include "hdf5/helper_rechunk.h"
 #include "hdf5/sandbox.h"
-#include "model/hdf5_protocol.h"
+#include "model/hdf5/hdf5_protocol.h"
 
 enum { THE_SOCKET = 0 };
 

@@ -8,7 +8,7 @@
 
 #include <hdf5.h>
 
-#include "model/array.h"
+#include "model/array/array.h"
 
 /* ---- file.c: opening, through a driver of our own ---- */
 
@@ -27,12 +27,12 @@ int file_find_chunk(hid_t dataset, const hsize_t *at, struct array_chunk *c);
 struct form {
     enum fb_dtype dtype;
     enum array_code code;
-    int ndim;                    /* dimensions inside an element: array types, bytes of a compound */
+    int ndim; /* dimensions inside an element: array types, bytes of a compound */
     uint64_t shape[FB_MAX_DIMS];
-    bool is_plain;               /* numbers as they are in the file: the library reads them itself */
-    bool is_ragged;              /* variable-length numbers, padded to the longest */
-    hid_t memory;                /* what H5Dread is asked for, when not plain; H5I_INVALID_HID: there is no numeric form */
-    char why[96];                /* when not plain */
+    bool is_plain;  /* numbers as they are in the file: the library reads them itself */
+    bool is_ragged; /* variable-length numbers, padded to the longest */
+    hid_t memory;   /* what H5Dread is asked for, when not plain; H5I_INVALID_HID: there is no numeric form */
+    char why[96];   /* when not plain */
 };
 
 /* Of a type in the file. form_close frees `memory`. */

@@ -156,8 +156,18 @@ struct beneath {
     int32_t fd;
 } __attribute__((packed));
 
-enum { WRITE_FILE = 1 << 1, REMOVE_AND_MAKE = 0x1ff << 4, REFER = 1 << 13, TRUNCATE = 1 << 14, DEVICE = 1 << 15, EXECUTE = 1 << 0,
-       TCP = 3, SCOPES = 3, RULE_BENEATH = 1, ASK_VERSION = 1 };
+enum {
+    WRITE_FILE = 1 << 1,
+    REMOVE_AND_MAKE = 0x1ff << 4,
+    REFER = 1 << 13,
+    TRUNCATE = 1 << 14,
+    DEVICE = 1 << 15,
+    EXECUTE = 1 << 0,
+    TCP = 3,
+    SCOPES = 3,
+    RULE_BENEATH = 1,
+    ASK_VERSION = 1
+};
 
 static void shut_files(enum sandbox_kind kind)
 {
@@ -200,20 +210,63 @@ static const struct {
     int number;
     unsigned kinds;
 } allowed[] = {
-    {SYS_pread64, FOR_ALL}, {SYS_read, FOR_ALL}, {SYS_pwrite64, FOR_ADOPT | FOR_RECHUNK}, {SYS_write, FOR_ALL},
-    {SYS_recvfrom, FOR_READ}, {SYS_sendto, FOR_READ}, {SYS_brk, FOR_ALL}, {SYS_munmap, FOR_ALL}, {SYS_mremap, FOR_ALL}, {SYS_madvise, FOR_ALL},
-    {SYS_close, FOR_ALL}, {SYS_fstat, FOR_ALL}, {SYS_newfstatat, FOR_ALL}, {SYS_statx, FOR_ALL}, {SYS_lseek, FOR_ALL}, {SYS_futex, FOR_ALL},
-    {SYS_getrusage, FOR_ALL}, {SYS_clock_gettime, FOR_ALL}, {SYS_gettimeofday, FOR_ALL}, {SYS_getrandom, FOR_ALL},
-    {SYS_getcwd, FOR_READ | FOR_RECHUNK}, {SYS_readlinkat, FOR_READ | FOR_RECHUNK}, {SYS_faccessat, FOR_READ | FOR_RECHUNK},
-    {SYS_ppoll, FOR_ALL}, {SYS_uname, FOR_ALL}, {SYS_sysinfo, FOR_ALL}, {SYS_getpid, FOR_ALL}, {SYS_gettid, FOR_ALL},
-    {SYS_getppid, FOR_ALL}, {SYS_getuid, FOR_ALL}, {SYS_geteuid, FOR_ALL}, {SYS_sched_yield, FOR_ALL}, {SYS_sched_getaffinity, FOR_ALL},
-    {SYS_rt_sigaction, FOR_ALL}, {SYS_rt_sigprocmask, FOR_ALL}, {SYS_rt_sigreturn, FOR_ALL}, {SYS_sigaltstack, FOR_ALL},
-    {SYS_restart_syscall, FOR_ALL}, {SYS_exit, FOR_ALL}, {SYS_exit_group, FOR_ALL}, {SYS_ftruncate, FOR_ADOPT | FOR_RECHUNK},
-    {SYS_fallocate, FOR_ADOPT | FOR_RECHUNK}, {SYS_fsync, FOR_ADOPT | FOR_RECHUNK}, {SYS_fdatasync, FOR_ADOPT | FOR_RECHUNK},
-    {SYS_set_robust_list, FOR_RECHUNK}, {SYS_rseq, FOR_RECHUNK}, {SYS_set_tid_address, FOR_RECHUNK}, {SYS_clock_nanosleep, FOR_RECHUNK},
+    {SYS_pread64, FOR_ALL},
+    {SYS_read, FOR_ALL},
+    {SYS_pwrite64, FOR_ADOPT | FOR_RECHUNK},
+    {SYS_write, FOR_ALL},
+    {SYS_recvfrom, FOR_READ},
+    {SYS_sendto, FOR_READ},
+    {SYS_brk, FOR_ALL},
+    {SYS_munmap, FOR_ALL},
+    {SYS_mremap, FOR_ALL},
+    {SYS_madvise, FOR_ALL},
+    {SYS_close, FOR_ALL},
+    {SYS_fstat, FOR_ALL},
+    {SYS_newfstatat, FOR_ALL},
+    {SYS_statx, FOR_ALL},
+    {SYS_lseek, FOR_ALL},
+    {SYS_futex, FOR_ALL},
+    {SYS_getrusage, FOR_ALL},
+    {SYS_clock_gettime, FOR_ALL},
+    {SYS_gettimeofday, FOR_ALL},
+    {SYS_getrandom, FOR_ALL},
+    {SYS_getcwd, FOR_READ | FOR_RECHUNK},
+    {SYS_readlinkat, FOR_READ | FOR_RECHUNK},
+    {SYS_faccessat, FOR_READ | FOR_RECHUNK},
+    {SYS_ppoll, FOR_ALL},
+    {SYS_uname, FOR_ALL},
+    {SYS_sysinfo, FOR_ALL},
+    {SYS_getpid, FOR_ALL},
+    {SYS_gettid, FOR_ALL},
+    {SYS_getppid, FOR_ALL},
+    {SYS_getuid, FOR_ALL},
+    {SYS_geteuid, FOR_ALL},
+    {SYS_sched_yield, FOR_ALL},
+    {SYS_sched_getaffinity, FOR_ALL},
+    {SYS_rt_sigaction, FOR_ALL},
+    {SYS_rt_sigprocmask, FOR_ALL},
+    {SYS_rt_sigreturn, FOR_ALL},
+    {SYS_sigaltstack, FOR_ALL},
+    {SYS_restart_syscall, FOR_ALL},
+    {SYS_exit, FOR_ALL},
+    {SYS_exit_group, FOR_ALL},
+    {SYS_ftruncate, FOR_ADOPT | FOR_RECHUNK},
+    {SYS_fallocate, FOR_ADOPT | FOR_RECHUNK},
+    {SYS_fsync, FOR_ADOPT | FOR_RECHUNK},
+    {SYS_fdatasync, FOR_ADOPT | FOR_RECHUNK},
+    {SYS_set_robust_list, FOR_RECHUNK},
+    {SYS_rseq, FOR_RECHUNK},
+    {SYS_set_tid_address, FOR_RECHUNK},
+    {SYS_clock_nanosleep, FOR_RECHUNK},
 #ifdef __x86_64__
-    {SYS_poll, FOR_ALL}, {SYS_stat, FOR_READ | FOR_RECHUNK}, {SYS_lstat, FOR_READ | FOR_RECHUNK}, {SYS_readlink, FOR_READ | FOR_RECHUNK},
-    {SYS_access, FOR_READ | FOR_RECHUNK}, {SYS_getrlimit, FOR_ALL}, {SYS_setrlimit, FOR_ALL}, {SYS_time, FOR_ALL},
+    {SYS_poll, FOR_ALL},
+    {SYS_stat, FOR_READ | FOR_RECHUNK},
+    {SYS_lstat, FOR_READ | FOR_RECHUNK},
+    {SYS_readlink, FOR_READ | FOR_RECHUNK},
+    {SYS_access, FOR_READ | FOR_RECHUNK},
+    {SYS_getrlimit, FOR_ALL},
+    {SYS_setrlimit, FOR_ALL},
+    {SYS_time, FOR_ALL},
 #endif
 };
 enum { ALLOWED = sizeof(allowed) / sizeof(allowed[0]), MOST = 2 * ALLOWED + 64 };

@@ -8,9 +8,9 @@
 
 /* What it is going to do. */
 enum sandbox_kind {
-    SANDBOX_READ,    /* reads files, answers on descriptor 0 */
-    SANDBOX_ADOPT,   /* writes to descriptor 3, opens nothing */
-    SANDBOX_RECHUNK  /* reads files, writes to the file that is descriptor 3, has threads */
+    SANDBOX_READ,   /* reads files, answers on descriptor 0 */
+    SANDBOX_ADOPT,  /* writes to descriptor 3, opens nothing */
+    SANDBOX_RECHUNK /* reads files, writes to the file that is descriptor 3, has threads */
 };
 
 /* Environment, descriptors, limits: before libhdf5 is initialised. */

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "host/gpu_nvml.h"
-#include "host/proc_file.h"
+#include "host/proc/proc_file.h"
 
 enum { GPUS_MOST = 16, PCIE_IN = 1 };
 

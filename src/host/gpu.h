@@ -6,22 +6,22 @@
 #include <stddef.h>
 
 struct gpu_figures {
-    int count;                 /* devices that count: those in use, or all that answered */
-    double busy_ratio;         /* mean over devices that tell; NAN: none does */
+    int count;         /* devices that count: those in use, or all that answered */
+    double busy_ratio; /* mean over devices that tell; NAN: none does */
     double memory_bytes, memory_total_bytes, power_w;
     double pcie_in_bytes, pcie_cap_bytes; /* per second, host to device */
 };
 
 struct gpu {
-    void *library;             /* NVML, or NULL */
+    void *library; /* NVML, or NULL */
     const struct nvml *nvml;
-    char amd[16][64];          /* device folders in sysfs */
+    char amd[16][64]; /* device folders in sysfs */
     int amd_count;
     int count;
     void *device[16];
-    bool was_used[16];         /* since gpu_open */
+    bool was_used[16]; /* since gpu_open */
     char name[96];
-    char reason[160];          /* why a figure is missing; empty: none is */
+    char reason[160]; /* why a figure is missing; empty: none is */
 };
 
 /* `library` NULL: FULLBORE_NVML of the environment, else libnvidia-ml.so.1. Never fails: without a device every figure is NAN. */

@@ -9,7 +9,7 @@
 
 #include "host/cgroup.h"
 #include "host/local_world.h"
-#include "host/proc_file.h"
+#include "host/proc/proc_file.h"
 
 /* The kernel refuses masks smaller than its own, so the mask grows until it fits. */
 static int affinity_cores(void)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "host/proc_file.h"
+#include "host/proc/proc_file.h"
 
 enum { MACHINE_TEXT = 1 << 16 };
 

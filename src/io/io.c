@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "io/io_list.h"
-#include "io/io_own.h"
+#include "io/io_shared.h"
 
 static const struct io_ops *find(const char *name, size_t length)
 {

@@ -16,8 +16,7 @@ void io_count_begin(struct io_count *c, struct io_request *r)
     r->submitted_ns = clock_now_ns();
     uint32_t now = atomic_fetch_add_explicit(&c->in_flight, 1, memory_order_relaxed) + 1;
     uint32_t seen = atomic_load_explicit(&c->in_flight_peak, memory_order_relaxed);
-    while (now > seen &&
-           !atomic_compare_exchange_weak_explicit(&c->in_flight_peak, &seen, now, memory_order_relaxed, memory_order_relaxed))
+    while (now > seen && !atomic_compare_exchange_weak_explicit(&c->in_flight_peak, &seen, now, memory_order_relaxed, memory_order_relaxed))
         ;
 }
 

@@ -2,7 +2,7 @@
 #ifndef FB_IO_LIST_H
 #define FB_IO_LIST_H
 
-#include "base/options.h"
+#include "base/text/options.h"
 #include "io/io.h"
 
 extern const struct io_ops io_uring_ops, io_pread, io_null, io_slow, io_fault, io_merge, io_s3;

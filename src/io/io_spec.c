@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "io/io_list.h"
 
 /* Where "over=" begins as an option of its own, or NULL. */

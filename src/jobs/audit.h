@@ -10,7 +10,7 @@
 #ifndef FB_JOBS_AUDIT_H
 #define FB_JOBS_AUDIT_H
 
-#include "jobs/audit_log.h"
+#include "jobs/audit/audit_log.h"
 
 enum { AUDIT_MOST_PROBLEMS = 64, AUDIT_MOST_REDRAWS = 256 }; /* named; the rest is counted */
 
@@ -19,16 +19,16 @@ enum audit_verdict { AUDIT_PROVED, AUDIT_UNFINISHED, AUDIT_ABANDONED, AUDIT_BROK
 struct audit_epoch {
     uint64_t epoch;
     enum audit_verdict verdict;
-    uint64_t handed_out;  /* positions, once each */
-    uint64_t replayed;    /* handed out again after a restart */
-    uint64_t repeats;     /* fill up a last batch smaller than the world */
-    uint64_t redraws;     /* bad samples replaced */
+    uint64_t handed_out; /* positions, once each */
+    uint64_t replayed;   /* handed out again after a restart */
+    uint64_t repeats;    /* fill up a last batch smaller than the world */
+    uint64_t redraws;    /* bad samples replaced */
     uint64_t skipped, dropped, missing;
-    uint64_t reached;     /* unfinished and abandoned ones: every position below was handed out */
-    uint64_t furthest;    /* and so far came the fastest rank */
+    uint64_t reached;  /* unfinished and abandoned ones: every position below was handed out */
+    uint64_t furthest; /* and so far came the fastest rank */
     uint32_t slowest_rank;
     uint64_t problems;
-    uint64_t digest;      /* of positions, samples and contents: equal for equal epochs */
+    uint64_t digest; /* of positions, samples and contents: equal for equal epochs */
 };
 
 struct audit_problem {
@@ -39,7 +39,7 @@ struct audit_problem {
 
 struct audit_redraw {
     uint64_t stream, epoch, position, sample, stand_in;
-    const char *key;  /* of the bad one; NULL: its log does not say. The set's */
+    const char *key; /* of the bad one; NULL: its log does not say. The set's */
 };
 
 /* A stretch of one log. */
@@ -53,11 +53,11 @@ struct audit_stream {
     uint64_t fingerprint, samples, seed;
     enum order_kind order;
     uint64_t block, window;
-    struct audit_part *part;  /* by the time they began */
+    struct audit_part *part; /* by the time they began */
     uint64_t parts;
     uint64_t logs, ranks, restarts; /* logs of it; largest world; how often rank 0 was started again */
     bool has_skips;
-    bool has_many_configs;    /* transforms changed on the way: other pixels are to be expected */
+    bool has_many_configs; /* transforms changed on the way: other pixels are to be expected */
     struct audit_epoch *epoch;
     uint64_t epochs;
 };
@@ -101,7 +101,7 @@ void audit_table_free(struct audit_table *t);
 /* audit_compare.c: where do two sets differ first? */
 struct audit_difference {
     bool is_different;
-    uint64_t compared;         /* samples found equal */
+    uint64_t compared; /* samples found equal */
     char what[600];
 };
 int audit_compare(const struct audit_set *a, const struct audit_set *b, struct audit_difference *d, struct fb_error *e);

@@ -16,15 +16,15 @@
 
 struct bench_request {
     fb_options options;
-    double step_seconds;      /* 0: as fast as it goes */
-    double launch_share;      /* of the step that the consumer's thread is busy (kernel launches) */
+    double step_seconds; /* 0: as fast as it goes */
+    double launch_share; /* of the step that the consumer's thread is busy (kernel launches) */
     int64_t epochs;
-    double most_seconds;      /* after the first batch it is stopped then, wherever it is; 0: it runs to its end */
-    bool is_cold;             /* evict the files from the page cache first */
-    bool has_own_choice;      /* nobody said what transforms to use: those in `options` are for images, other data is taken as it is */
-    enum fb_dtype dtype;      /* that somebody asked for; 0: nobody */
-    bool has_probe;           /* measure how late a thread wakes that wants to wake every millisecond */
-    uint64_t started_ns;      /* when the program started: for the time to the first batch */
+    double most_seconds; /* after the first batch it is stopped then, wherever it is; 0: it runs to its end */
+    bool is_cold;        /* evict the files from the page cache first */
+    bool has_own_choice; /* nobody said what transforms to use: those in `options` are for images, other data is taken as it is */
+    enum fb_dtype dtype; /* that somebody asked for; 0: nobody */
+    bool has_probe;      /* measure how late a thread wakes that wants to wake every millisecond */
+    uint64_t started_ns; /* when the program started: for the time to the first batch */
 };
 
 enum { BENCH_MAX_STAGES = 8 };
@@ -36,31 +36,31 @@ struct bench_stage {
 };
 
 struct bench_result {
-    bool is_as_stored;                    /* arrays or sound without transforms: those of the request were for images */
+    bool is_as_stored; /* arrays or sound without transforms: those of the request were for images */
     uint64_t samples, batches;
     double wall_seconds;                  /* from the first batch ready to the last done */
     double samples_per_second;            /* first batch excluded */
     double last_epoch_rate;               /* samples per second of the last of several epochs that were whole; NaN: there was one */
     double accelerator_utilization_ratio; /* NaN without a step time */
     double exposed_wait_ratio;
-    double cpu_seconds_per_1000_samples;  /* of the process, less the emulated launches */
+    double cpu_seconds_per_1000_samples; /* of the process, less the emulated launches */
     uint64_t budget_peak_bytes, rss_peak_bytes;
     double time_to_first_batch_seconds;
-    double epoch_gap_seconds;             /* longest time between the last batch of an epoch and the first of the next; NaN: one epoch */
-    double step_median_seconds;           /* median time between batches */
-    double probe_p99_seconds;             /* NaN without a probe */
-    double evicted_share;                 /* of the files' pages gone from the cache before a cold run; NaN if warm */
-    uint64_t checksum;                    /* of what was touched: the same for any thread count */
+    double epoch_gap_seconds;   /* longest time between the last batch of an epoch and the first of the next; NaN: one epoch */
+    double step_median_seconds; /* median time between batches */
+    double probe_p99_seconds;   /* NaN without a probe */
+    double evicted_share;       /* of the files' pages gone from the cache before a cold run; NaN if warm */
+    uint64_t checksum;          /* of what was touched: the same for any thread count */
     struct bench_stage stage[BENCH_MAX_STAGES];
     int stage_count;
-    char io[16];                          /* back-end that read */
-    uint64_t chunks_unfiltered;           /* of rows in filtered chunks */
-    uint64_t cached_reads, io_reads;      /* found in memory by the workers; brought by the back-end */
-    char device[96];                      /* that batches were copied to; "": none */
-    uint64_t device_bytes;                /* copied */
+    char io[16];                     /* back-end that read */
+    uint64_t chunks_unfiltered;      /* of rows in filtered chunks */
+    uint64_t cached_reads, io_reads; /* found in memory by the workers; brought by the back-end */
+    char device[96];                 /* that batches were copied to; "": none */
+    uint64_t device_bytes;           /* copied */
     int threads;
-    uint64_t bad;                         /* samples replaced */
-    char *bad_list;                       /* "path: cause" lines, or NULL */
+    uint64_t bad;   /* samples replaced */
+    char *bad_list; /* "path: cause" lines, or NULL */
 };
 
 int bench_run(const struct bench_request *r, struct bench_result *out, struct fb_error *e);

@@ -24,30 +24,30 @@ struct build_span {
 
 struct build_progress {
     uint64_t files, files_total, rows, bad;
-    uint64_t files_before; /* of `files`: by an earlier run */
-    double seconds;        /* of this one */
+    uint64_t files_before;       /* of `files`: by an earlier run */
+    double seconds;              /* of this one */
     enum build_stage bottleneck; /* of the last seconds */
 };
 
 struct build_request {
-    fb_options options;       /* source, catalog_dir, threads, memory, log, interrupted */
+    fb_options options; /* source, catalog_dir, threads, memory, log, interrupted */
     const char *output;
-    bool is_raw;              /* samples as they are, instead of log-mel */
+    bool is_raw;                        /* samples as they are, instead of log-mel */
     uint32_t n_mels, n_fft, hop_length; /* 0: 64, 1024, 256 */
-    double f_min, f_max;      /* Hz; 0 and 0: all up to half the rate */
-    bool is_htk;              /* torchaudio's scale of mels; without: librosa's */
-    double top_db;            /* 0: no limit */
-    bool is_exact;            /* the transform in float64 */
-    uint32_t rate;            /* 0: that of the first recording; all must have it */
-    bool is_mono;             /* mix channels; without it they must be one */
-    struct build_span length; /* one row per recording: its beginning, silence behind it if it is shorter */
-    struct build_span segment, stride; /* many rows per recording; stride 0: as the segment */
-    const char *labels;       /* NULL: the source's; "none"; a CSV, TSV or JSONL of paths and labels */
-    double share[BUILD_MAX_SPLITS]; /* train, val, test: parts of the whole; all 0: no splits */
+    double f_min, f_max;                /* Hz; 0 and 0: all up to half the rate */
+    bool is_htk;                        /* torchaudio's scale of mels; without: librosa's */
+    double top_db;                      /* 0: no limit */
+    bool is_exact;                      /* the transform in float64 */
+    uint32_t rate;                      /* 0: that of the first recording; all must have it */
+    bool is_mono;                       /* mix channels; without it they must be one */
+    struct build_span length;           /* one row per recording: its beginning, silence behind it if it is shorter */
+    struct build_span segment, stride;  /* many rows per recording; stride 0: as the segment */
+    const char *labels;                 /* NULL: the source's; "none"; a CSV, TSV or JSONL of paths and labels */
+    double share[BUILD_MAX_SPLITS];     /* train, val, test: parts of the whole; all 0: no splits */
     uint64_t seed;
-    enum fb_dtype dtype;      /* FB_FLOAT32 or FB_FLOAT16 */
-    uint64_t chunk_rows;      /* 0: contiguous; deflated: chosen */
-    int deflate;              /* 1-9; 0: not compressed */
+    enum fb_dtype dtype; /* FB_FLOAT32 or FB_FLOAT16 */
+    uint64_t chunk_rows; /* 0: contiguous; deflated: chosen */
+    int deflate;         /* 1-9; 0: not compressed */
     bool skips_bad, resumes, overwrites;
     void (*progress)(void *ctx, const struct build_progress *p); /* on the caller's thread, ten times a second; may be NULL */
     void *ctx;
@@ -62,8 +62,8 @@ struct build_slow {
 struct build_figures {
     uint64_t files, rows, bad, bytes_read;
     double seconds[BUILD_STAGES];
-    double file_cpu_seconds; /* of reading and computing */
-    double batch_seconds, batch_most;       /* of a task: some recordings that a worker takes at once */
+    double file_cpu_seconds;          /* of reading and computing */
+    double batch_seconds, batch_most; /* of a task: some recordings that a worker takes at once */
     uint64_t batches;
 };
 
@@ -71,15 +71,15 @@ struct build_result {
     uint64_t files, rows, skipped, resumed_rows;
     uint64_t bytes, payload; /* of the file, and of its features */
     uint32_t rate, threads;
-    uint32_t writers;        /* threads beside these that did nothing but write; 0: those wrote as well */
+    uint32_t writers; /* threads beside these that did nothing but write; 0: those wrote as well */
     int ndim;
     uint64_t shape[3];
     uint64_t chunk_rows;
-    char *skipped_list;      /* "key: cause" lines of the first thousand, or NULL */
+    char *skipped_list; /* "key: cause" lines of the first thousand, or NULL */
     uint64_t checksum;
     double seconds, finish_seconds; /* of all; of the end of it: structure, and bringing it to the disk */
     uint64_t memory_peak;
-    bool is_kept;            /* it failed, and what was written so far can be resumed */
+    bool is_kept; /* it failed, and what was written so far can be resumed */
 
     int splits;
     struct build_figures split[BUILD_MAX_SPLITS];
@@ -89,7 +89,7 @@ struct build_result {
     struct build_slow slow[BUILD_SLOWEST];
 };
 
-extern const char *const build_split_names[BUILD_MAX_SPLITS];  /* "train", "val", "test" */
+extern const char *const build_split_names[BUILD_MAX_SPLITS]; /* "train", "val", "test" */
 extern const char *const build_stage_names[BUILD_STAGES + 1];
 
 /* FB_E_STATE: the output is there, or another build writes it. FB_E_DATA: a bad recording, or none that is good. `out` must be freed by

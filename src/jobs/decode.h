@@ -26,8 +26,8 @@ struct decode_request {
     uint32_t height, width;
     enum decode_fit fit;
     bool skips_bad;
-    bool resumes;       /* go on with what an interrupted run left */
-    bool overwrites;    /* replace outputs that are there, at the end; otherwise FB_E_STATE before any work */
+    bool resumes;    /* go on with what an interrupted run left */
+    bool overwrites; /* replace outputs that are there, at the end; otherwise FB_E_STATE before any work */
     void (*foretell)(void *ctx, const struct decode_forecast *f); /* before the work begins; may be NULL */
     void (*progress)(void *ctx, const struct pack_progress *p);
     void *ctx;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "jobs/doctor_probe.h"
+#include "jobs/doctor/doctor_probe.h"
 #include "jobs/info.h"
 
 struct doctor_request {
@@ -27,30 +27,39 @@ enum { DOCTOR_ROWS = 12 };
 
 /* What a row of the table changes. */
 enum remedy_kind {
-    REMEDY_NONE, REMEDY_MEMORY, REMEDY_PACK, REMEDY_SMALLER, REMEDY_DECODED, REMEDY_CACHE, REMEDY_STAGE, REMEDY_CORES,
-    REMEDY_WINDOW, REMEDY_PRELOAD, REMEDY_RECHUNK /* rows of arrays */
+    REMEDY_NONE,
+    REMEDY_MEMORY,
+    REMEDY_PACK,
+    REMEDY_SMALLER,
+    REMEDY_DECODED,
+    REMEDY_CACHE,
+    REMEDY_STAGE,
+    REMEDY_CORES,
+    REMEDY_WINDOW,
+    REMEDY_PRELOAD,
+    REMEDY_RECHUNK /* rows of arrays */
 };
 
 struct doctor_row {
     enum remedy_kind kind;
-    char change[120];         /* what is changed; "as it is" first */
+    char change[120];              /* what is changed; "as it is" first */
     double first_rate, later_rate; /* samples/s in the first and in later epochs; NAN: not known */
-    double accelerator_ratio; /* of later epochs; NAN without a step time */
+    double accelerator_ratio;      /* of later epochs; NAN without a step time */
     double batch_seconds, epoch_seconds, run_seconds;
-    double ram_bytes;         /* needed beside the loader's budget */
-    double disk_bytes;        /* needed beside the data */
-    char command[1200]; /* a path that is cut off is of no use */
+    double ram_bytes;                  /* needed beside the loader's budget */
+    double disk_bytes;                 /* needed beside the data */
+    char command[1200];                /* a path that is cut off is of no use */
     double proved_first, proved_later; /* samples/s, measured on a sample; NAN: not tried */
 };
 
 struct doctor_machine {
     int cores, threads;
     double memory_available_bytes, shm_free_bytes, files_limit, processes_limit, locked_bytes_limit; /* INFINITY: none */
-    double copy_bytes_per_s;  /* memory to memory, one thread */
-    char gpu[160];            /* name, or why there is none */
-    char device[64], mount[128], kind[40]; /* where the data lies */
+    double copy_bytes_per_s;                                                                         /* memory to memory, one thread */
+    char gpu[160];                                                                                   /* name, or why there is none */
+    char device[64], mount[128], kind[40];                                                           /* where the data lies */
     bool is_remote;
-    bool is_bucket;           /* nothing of it lies here: kind, mount and device are empty */
+    bool is_bucket; /* nothing of it lies here: kind, mount and device are empty */
 };
 
 /* Rates measured for another way to do it; NAN: not tried. */
@@ -60,18 +69,18 @@ struct doctor_trial {
 
 /* Rows that lie badly in their file. */
 struct doctor_chunks {
-    char array[64];        /* the largest one */
-    uint64_t now_rows;     /* of a chunk; 0: nothing lies badly */
+    char array[64];    /* the largest one */
+    uint64_t now_rows; /* of a chunk; 0: nothing lies badly */
     uint64_t chunks_of_row;
-    bool fits;             /* unfiltered, all chunks can be kept */
-    uint64_t wanted_rows;  /* of a chunk */
-    double work_ratio;     /* of what has to be unfiltered and put together for a row: then to now */
-    double first_ratio;    /* the same in a first epoch: chunks that can all be kept are unfiltered once, whatever their shape */
+    bool fits;            /* unfiltered, all chunks can be kept */
+    uint64_t wanted_rows; /* of a chunk */
+    double work_ratio;    /* of what has to be unfiltered and put together for a row: then to now */
+    double first_ratio;   /* the same in a first epoch: chunks that can all be kept are unfiltered once, whatever their shape */
 };
 
 /* What a bucket must give, and what it takes here, so that an accelerator never waits. */
 struct doctor_budget {
-    double rate;           /* samples per second that are wanted; what the CPU can do, if nobody said */
+    double rate; /* samples per second that are wanted; what the CPU can do, if nobody said */
     double bytes_per_s, requests_per_s, in_flight;
     double batches_ahead, ram_bytes, cache_bytes;
     double given_bytes_per_s, given_requests_per_s; /* measured */
@@ -80,27 +89,27 @@ struct doctor_budget {
 struct doctor_result {
     struct doctor_machine machine;
     struct info data;
-    uint64_t samples;         /* of an epoch: rows, files, pictures */
-    double sample_bytes;      /* of one in storage, mean */
-    double output_bytes;      /* of one in a batch */
-    uint64_t measured;        /* samples */
-    double others_cores;      /* that other programs used meanwhile; NAN: not known */
+    uint64_t samples;            /* of an epoch: rows, files, pictures */
+    double sample_bytes;         /* of one in storage, mean */
+    double output_bytes;         /* of one in a batch */
+    uint64_t measured;           /* samples */
+    double others_cores;         /* that other programs used meanwhile; NAN: not known */
     double cold_rate, warm_rate; /* samples/s; cold NAN: could not be dropped from memory */
     double evicted_share;
     double first_cpu_s, known_cpu_s; /* CPU of the process per sample, before and after its file is known */
     double decode_s, transform_s;    /* by the workers' clocks, once it is known */
-    double read_s;            /* a read of one sample from storage, start to end, with many in flight */
+    double read_s;                   /* a read of one sample from storage, start to end, with many in flight */
     struct storage_probe storage;
-    int smaller_side;         /* of the pictures of REMEDY_SMALLER; 0: they are small enough, or it could not be tried */
+    int smaller_side; /* of the pictures of REMEDY_SMALLER; 0: they are small enough, or it could not be tried */
     double smaller_cpu_s, smaller_first_cpu_s, smaller_share; /* CPU of such a picture; its bytes as a share */
-    int decoded_side;         /* of the pictures of REMEDY_DECODED; 0: not tried */
+    int decoded_side;                                         /* of the pictures of REMEDY_DECODED; 0: not tried */
     double decoded_cpu_s, decoded_first_cpu_s;
     struct doctor_trial window, preload;
     double preload_bytes;
     struct doctor_chunks chunks;
     struct doctor_budget budget; /* of a bucket */
-    double wanted_rate;       /* samples/s that the accelerator takes; NAN */
-    bool storage_limits;      /* the first epoch waits for storage, not for the CPU */
+    double wanted_rate;          /* samples/s that the accelerator takes; NAN */
+    bool storage_limits;         /* the first epoch waits for storage, not for the CPU */
     struct doctor_row row[DOCTOR_ROWS];
     int rows;
     char io[16];

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "dataset/dataset.h"
 #include "io/io.h"
-#include "jobs/doctor_probe.h"
+#include "jobs/doctor/doctor_probe.h"
 
 enum { DEPTH_MOST = 64, OBJECT_MOST = 1 << 20, BUFFER = OBJECT_MOST + IO_TAIL };
 static const int depths[PROBE_DEPTHS] = {1, 4, 16, DEPTH_MOST};
@@ -20,7 +20,7 @@ struct requests {
     uint64_t count, deadline_ns;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ended;
-    uint64_t next;        /* object */
+    uint64_t next; /* object */
     uint64_t in_flight, reads, bytes, busy_ns;
 };
 
@@ -42,8 +42,15 @@ static bool prepare(struct flight *f)
         return false;
     uint64_t n = f->sample.length < OBJECT_MOST ? f->sample.length : OBJECT_MOST;
     uint8_t *buffer = f->request.buffer;
-    f->request = (struct io_request){.dir_fd = -1, .path = f->sample.object, .offset = f->sample.offset, .length = n, .expected_size = n,
-                                     .buffer = buffer, .capacity = BUFFER, .done = f->request.done, .owner = f,
+    f->request = (struct io_request){.dir_fd = -1,
+                                     .path = f->sample.object,
+                                     .offset = f->sample.offset,
+                                     .length = n,
+                                     .expected_size = n,
+                                     .buffer = buffer,
+                                     .capacity = BUFFER,
+                                     .done = f->request.done,
+                                     .owner = f,
                                      .expected_mtime_ns = f->sample.mtime_ns};
     f->since_ns = clock_now_ns();
     return true;

@@ -3,7 +3,7 @@
 #define FB_JOBS_INFO_H
 
 #include "base/error.h"
-#include "model/array.h"
+#include "model/array/array.h"
 
 enum { INFO_MAX_FORMATS = 16, INFO_MAX_FIELDS = FB_MAX_FIELDS };
 
@@ -24,10 +24,10 @@ enum { INFO_MAX_ARRAYS = 64, INFO_MAX_REMARKS = 16, INFO_REMARK_BYTES = 320 };
 /* An array of the first file that could be read, and what the others say to it. */
 struct info_array {
     char name[ARRAY_NAME_BYTES];
-    enum fb_dtype dtype;            /* 0: no numbers */
+    enum fb_dtype dtype; /* 0: no numbers */
     int ndim;
     uint64_t shape[FB_MAX_DIMS];
-    char storage[16];               /* "contiguous", "chunked", "inline", "opaque" */
+    char storage[16];                  /* "contiguous", "chunked", "inline", "opaque" */
     uint64_t chunk_shape[FB_MAX_DIMS]; /* chunked */
     uint64_t chunks, missing_chunks;
     char filters[96];               /* "deflate, shuffle"; "": none */
@@ -42,20 +42,20 @@ struct info_sound {
     uint64_t shortest, longest;     /* frames */
     uint32_t least_rate, most_rate; /* per second */
     uint32_t least_channels, most_channels;
-    double seconds;                 /* of all */
+    double seconds; /* of all */
 };
 
 struct info {
     char kind[16];
-    char family[8];       /* "image", "sound", "array" */
-    char *root;           /* free() */
+    char family[8]; /* "image", "sound", "array" */
+    char *root;     /* free() */
     uint64_t samples, bytes, smallest_bytes, largest_bytes;
     int classes;
     uint64_t largest_class, smallest_class; /* samples of them */
     uint64_t fingerprint;
-    int is_fresh;         /* the catalog was made now */
+    int is_fresh; /* the catalog was made now */
     double open_seconds;
-    char *left_out;       /* what is in the source but no sample, or NULL; free() */
+    char *left_out; /* what is in the source but no sample, or NULL; free() */
     int field_count;
     struct info_field field[INFO_MAX_FIELDS];
     int file_count; /* further files of every sample, by name */
@@ -69,9 +69,9 @@ struct info {
     int array_count;
     struct info_array array[INFO_MAX_ARRAYS];
     struct info_sound sound;
-    bool has_rows;         /* a sample is a row, unless sample="file" is given */
-    uint64_t rows;         /* of all files, if they were all looked at */
-    int remark_count;      /* what will be slow, and why */
+    bool has_rows;    /* a sample is a row, unless sample="file" is given */
+    uint64_t rows;    /* of all files, if they were all looked at */
+    int remark_count; /* what will be slow, and why */
     char remark[INFO_MAX_REMARKS][INFO_REMARK_BYTES];
     char *damaged_example; /* path and cause of the first damaged one, or NULL; free() */
 };

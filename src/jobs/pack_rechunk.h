@@ -3,15 +3,15 @@
 #define FB_JOBS_PACK_RECHUNK_H
 
 #include "jobs/pack.h"
-#include "model/hdf5_rechunk.h"
+#include "model/hdf5/hdf5_rechunk.h"
 
 struct rechunk_request {
-    fb_options options;  /* source, threads, log, interrupted */
-    const char *output;  /* ends in .h5, .hdf5 ... */
-    uint64_t rows;       /* of a chunk; more where rows are tiny */
+    fb_options options; /* source, threads, log, interrupted */
+    const char *output; /* ends in .h5, .hdf5 ... */
+    uint64_t rows;      /* of a chunk; more where rows are tiny */
     enum hdf5_rechunk_filters filters;
     bool allows_external;
-    bool overwrites;     /* replace an output that is there, at the end */
+    bool overwrites;                                            /* replace an output that is there, at the end */
     void (*progress)(void *ctx, const struct pack_progress *p); /* samples are bytes; may be NULL */
     void *ctx;
 };

@@ -24,14 +24,14 @@ struct stage_progress {
 
 struct stage_request {
     const char *source, *target;
-    const char *classes;  /* as in fb_options */
+    const char *classes; /* as in fb_options */
     uint64_t class_count, class_seed, per_class;
-    double fraction;      /* 1: all */
-    const char *keys;     /* a file with one key per line, or NULL */
+    double fraction;  /* 1: all */
+    const char *keys; /* a file with one key per line, or NULL */
     enum stage_to to;
     bool resumes, verifies, is_dry;
-    int threads;          /* that write; 0: 4 */
-    const char *io;       /* as in fb_options */
+    int threads;    /* that write; 0: 4 */
+    const char *io; /* as in fb_options */
     const char *catalog_dir;
     void (*progress)(void *ctx, const struct stage_progress *p);
     void (*found)(void *ctx, const struct fb_progress *p); /* while looking for samples */
@@ -43,29 +43,29 @@ struct stage_request {
 enum { STAGE_PARTS_MOST = 6 };
 
 struct stage_part {
-    char name[16];               /* "train", "val"; "": the whole */
+    char name[16]; /* "train", "val"; "": the whole */
     uint64_t files, bytes;
-    uint64_t samples;            /* 0: files were taken as they are, not as samples */
+    uint64_t samples; /* 0: files were taken as they are, not as samples */
     int classes;
-    int lost_classes;            /* of those, without a sample in the part: a loader of the copy numbers the others anew */
-    uint64_t fingerprint;        /* of the samples chosen; 0: not known */
+    int lost_classes;     /* of those, without a sample in the part: a loader of the copy numbers the others anew */
+    uint64_t fingerprint; /* of the samples chosen; 0: not known */
 };
 
 struct stage_result {
     struct stage_part part[STAGE_PARTS_MOST];
     int parts;
-    uint64_t files, bytes;       /* wanted */
+    uint64_t files, bytes; /* wanted */
     uint64_t copied, copied_bytes;
-    uint64_t there, there_bytes; /* from an earlier run */
-    uint64_t failed;             /* could not be read or may not be written: named in list */
-    uint64_t changed;            /* files that are not as the catalog says; copied as they are now */
-    uint64_t verified, damaged;  /* files read again from the target; those that differ: removed */
+    uint64_t there, there_bytes;                   /* from an earlier run */
+    uint64_t failed;                               /* could not be read or may not be written: named in list */
+    uint64_t changed;                              /* files that are not as the catalog says; copied as they are now */
+    uint64_t verified, damaged;                    /* files read again from the target; those that differ: removed */
     uint64_t needed_bytes, free_bytes, keep_bytes; /* on the target's file system: for what is missing; there is; must stay */
-    bool fits, is_memory;        /* the target is main memory: free and keep count that */
-    double fits_share;           /* how much of it would fit, 0 to 1 */
+    bool fits, is_memory;                          /* the target is main memory: free and keep count that */
+    double fits_share;                             /* how much of it would fit, 0 to 1 */
     char source_device[64], target_device[64];
-    char *list;                  /* "name: why" lines of the first thousand failed or damaged, or NULL */
-    double seconds;              /* of copying; not of looking */
+    char *list;     /* "name: why" lines of the first thousand failed or damaged, or NULL */
+    double seconds; /* of copying; not of looking */
 };
 
 /* FB_E_USAGE: the target holds something else, or the options do not go together; FB_E_BUDGET: it does not fit (fits_share says what

@@ -15,11 +15,11 @@ struct unpack_request {
 };
 
 struct unpack_result {
-    uint64_t files, bytes;   /* written */
-    uint64_t there;          /* files that were there already, with the right size and time */
-    uint64_t damaged;        /* samples whose bytes do not match their checksum: not written */
-    uint64_t refused;        /* names that lead outside, links and the like: not written */
-    char *list;              /* "name: why" lines of the first thousand of the last two, or NULL; free() */
+    uint64_t files, bytes; /* written */
+    uint64_t there;        /* files that were there already, with the right size and time */
+    uint64_t damaged;      /* samples whose bytes do not match their checksum: not written */
+    uint64_t refused;      /* names that lead outside, links and the like: not written */
+    char *list;            /* "name: why" lines of the first thousand of the last two, or NULL; free() */
     double seconds;
 };
 

@@ -14,10 +14,10 @@ struct verify_request {
 };
 
 struct verify_damage {
-    char *path;       /* of the file */
-    int64_t record;   /* which sample of it, or -1 */
-    uint64_t offset;  /* where the damage lies, or where the damaged piece starts */
-    char *key;        /* of the sample, or NULL */
+    char *path;      /* of the file */
+    int64_t record;  /* which sample of it, or -1 */
+    uint64_t offset; /* where the damage lies, or where the damaged piece starts */
+    char *key;       /* of the sample, or NULL */
     char what[160];
 };
 
@@ -26,7 +26,7 @@ enum { VERIFY_NAMED = 10000 };
 struct verify_result {
     uint32_t files, without_index; /* the latter: other tars, of which only the headers could be checked */
     uint64_t samples, bytes;
-    uint64_t damages;              /* all; the first VERIFY_NAMED are in the list */
+    uint64_t damages; /* all; the first VERIFY_NAMED are in the list */
     struct verify_damage *damage;
     double seconds;
 };

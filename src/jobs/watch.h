@@ -8,14 +8,14 @@
 #include "base/error.h"
 
 struct watch_request {
-    char **command;       /* argv to start, NULL-terminated; NULL: watch `pid` */
+    char **command; /* argv to start, NULL-terminated; NULL: watch `pid` */
     pid_t pid;
-    double interval_s;    /* of a snapshot; 0: 0.5 */
-    double line_s;        /* between lines when stderr is no terminal; 0: 10 */
-    const char *summary;  /* JSON file, or NULL */
-    const char *recording;/* .fbr file, or NULL */
-    bool json;            /* the summary on stdout too */
-    bool quiet;           /* no live line */
+    double interval_s;     /* of a snapshot; 0: 0.5 */
+    double line_s;         /* between lines when stderr is no terminal; 0: 10 */
+    const char *summary;   /* JSON file, or NULL */
+    const char *recording; /* .fbr file, or NULL */
+    bool json;             /* the summary on stdout too */
+    bool quiet;            /* no live line */
 };
 
 /* Runs until the program ends. *exit_code: the child's (128 + signal if a signal ended it); 0 with a pid. */

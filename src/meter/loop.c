@@ -117,7 +117,7 @@ void loop_close(struct loop *l)
 
 struct loop_figures loop_read(const struct loop_sums *s)
 {
-    return (struct loop_figures){get(&s->batches), get(&s->samples), get(&s->wall_ns),
+    return (struct loop_figures){get(&s->batches), get(&s->samples),     get(&s->wall_ns),
                                  get(&s->wait_ns), get(&s->wait_cpu_ns), get(&s->wait_most_ns)};
 }
 

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "meter/marks.h"
 
 /* Durations from 1 us on in eighths of an octave: a quantile is right to 9 %. */
@@ -36,9 +36,9 @@ struct loop {
     _Atomic uint64_t gap_most_ns;       /* between epochs */
     struct fine_histogram waits, steps; /* steps: from batch to batch inside an epoch */
     /* the writer's own */
-    uint64_t last_ns;                   /* when the last batch was handed over, or the epoch began */
-    bool has_batch;                     /* of this epoch */
-    uint64_t ended_ns;                  /* last batch of the epoch before; 0: none */
+    uint64_t last_ns;  /* when the last batch was handed over, or the epoch began */
+    bool has_batch;    /* of this epoch */
+    uint64_t ended_ns; /* last batch of the epoch before; 0: none */
     struct marks marks;
 };
 

@@ -17,7 +17,7 @@ struct mark {
     uint64_t wait_ns;     /* of a batch: inside next() */
     uint64_t wait_cpu_ns; /* of that: on the CPU of the calling thread */
     uint32_t pid;
-    uint16_t loop;        /* which loop of that process */
+    uint16_t loop; /* which loop of that process */
     uint16_t kind;
 };
 

@@ -17,7 +17,7 @@
 
 struct recording_writer;
 int recording_create(struct recording_writer **w, const char *path, struct fb_error *e);
-void recording_add(struct recording_writer *w, const struct snapshot *s); /* an error is kept for close */
+void recording_add(struct recording_writer *w, const struct snapshot *s);         /* an error is kept for close */
 void recording_mark(struct recording_writer *w, const struct mark *m, int count); /* at_ns since watching began */
 /* What is known so far; a run that is killed later keeps it. */
 void recording_note(struct recording_writer *w, const struct run_facts *facts);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 enum { TRACE_THREADS = 256, RING_EVENTS = 1 << 16 };
 
@@ -42,7 +42,7 @@ struct trace {
 _Atomic(struct trace *) trace_running;
 static _Atomic uint32_t writers; /* inside trace_note */
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t generations;     /* under `starting` */
+static uint64_t generations; /* under `starting` */
 
 static _Thread_local uint64_t own_generation;
 static _Thread_local struct ring *own_ring;
@@ -167,8 +167,8 @@ static void print_event(FILE *f, const struct trace *t, const struct ring *r, co
     int pid = (int)getpid();
     bool is_async = strcmp(e->name, "read") == 0 && strncmp(r->thread, "fb-w", 4) != 0;
     if (!is_async) {
-        put(f, ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"bytes\":%llu}}", e->name,
-                start, end - start, pid, r->tid, (unsigned long long)e->bytes);
+        put(f, ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"bytes\":%llu}}", e->name, start,
+            end - start, pid, r->tid, (unsigned long long)e->bytes);
         return;
     }
     unsigned long long id = ++*asyncs;

@@ -5,7 +5,7 @@
 #ifndef FB_MODEL_ARRAY_OPS_H
 #define FB_MODEL_ARRAY_OPS_H
 
-#include "model/array.h"
+#include "model/array/array.h"
 
 enum { ARRAY_PROBE_BYTES = 16 };
 
@@ -28,7 +28,8 @@ struct array_ops {
     int (*describe)(const struct array_source *s, struct array_file *out, struct fb_error *e);
 
     /* MAY; formats with ARRAY_OPAQUE layouts only. Rows [first, first + rows) as numbers of the layout's dtype. */
-    int (*read_rows)(const struct array_source *s, const struct array_layout *a, uint64_t first, uint64_t rows, void *out, struct fb_error *e);
+    int (*read_rows)(const struct array_source *s, const struct array_layout *a, uint64_t first, uint64_t rows, void *out,
+                     struct fb_error *e);
 };
 
 #endif

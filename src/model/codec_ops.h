@@ -27,18 +27,18 @@ struct row_taker {
 
 /* What one thread keeps between calls: memory within the budget, and one private pointer per codec (by its place in the list). */
 struct codec_state {
-    struct scratch scratch;        /* for the codec's rows and tables; content lost between calls */
+    struct scratch scratch; /* for the codec's rows and tables; content lost between calls */
     void *own[CODEC_MAX];
 
     /* A learnt record of the file, left by an earlier decode of the same bytes, or NULL: set by the caller before each decode. Its checksum and
      * the file's identity were verified, but it is hostile all the same. */
     const uint8_t *known;
     size_t known_bytes;
-    bool wants_record;             /* set by the caller: a record made by this decode will be kept */
-    bool has_part_only;            /* set by the caller: of `bytes` only the header and the range that the record names for this region are
+    bool wants_record;  /* set by the caller: a record made by this decode will be kept */
+    bool has_part_only; /* set by the caller: of `bytes` only the header and the range that the record names for this region are
                                     * valid, the rest may be anything. decode then returns 1 if that is not enough: read all, call again */
 
-    bool wants_numbers;            /* set by the caller: the image is a mask. A palette's index takes the place of its colour, in all channels;
+    bool wants_numbers; /* set by the caller: the image is a mask. A palette's index takes the place of its colour, in all channels;
                                     * more than 8 bits per pixel are FB_E_DATA */
     const struct row_taker *taker; /* set by the caller, or NULL: decode then returns 1 if it cannot: call again without */
 

@@ -20,36 +20,36 @@ enum { IO_TAIL = 64 };                /* bytes after the data that a buffer must
 struct io_object {
     int dir_fd;
     const char *path;
-    uint64_t size;    /* these two as the open file has them */
+    uint64_t size; /* these two as the open file has them */
     int64_t mtime_ns;
-    uint64_t block;   /* bytes that are kept as one, from multiples of it; no read crosses one. 0: the whole object is */
-    uint64_t index;   /* of the sample that it is; UINT64_MAX: it is none */
+    uint64_t block; /* bytes that are kept as one, from multiples of it; no read crosses one. 0: the whole object is */
+    uint64_t index; /* of the sample that it is; UINT64_MAX: it is none */
 };
 
 struct io_request {
     /* in: constant while in flight */
-    int dir_fd;             /* the data set's root; `path` is relative to it or absolute */
-    const char *path;       /* NUL-terminated, outlives the request */
+    int dir_fd;       /* the data set's root; `path` is relative to it or absolute */
+    const char *path; /* NUL-terminated, outlives the request */
     uint64_t offset;
-    uint64_t length;        /* or IO_WHOLE */
-    uint64_t expected_size; /* IO_WHOLE: what the catalog says; the file is read up to one byte more to notice growth */
-    bool has_fd;            /* `fd` is the object, open: only read from; not with IO_WHOLE; the path is for messages */
-    int fd;                 /* stays the caller's, open until done */
+    uint64_t length;                /* or IO_WHOLE */
+    uint64_t expected_size;         /* IO_WHOLE: what the catalog says; the file is read up to one byte more to notice growth */
+    bool has_fd;                    /* `fd` is the object, open: only read from; not with IO_WHOLE; the path is for messages */
+    int fd;                         /* stays the caller's, open until done */
     const struct io_object *object; /* with has_fd: what it is; NULL: nobody keeps it. Outlives the request */
-    uint8_t *buffer;        /* holds capacity bytes, at least length (or expected_size) + IO_TAIL; with has_fd length is enough */
+    uint8_t *buffer;                /* holds capacity bytes, at least length (or expected_size) + IO_TAIL; with has_fd length is enough */
     size_t capacity;
     void (*done)(struct io_request *r); /* MUST NOT block; may resubmit r */
-    void *owner;            /* the caller's */
-    bool goes_first;        /* of what waits for its turn, before everything that does not: the rest of a load that has begun */
-    int64_t expected_mtime_ns; /* 0: not known; else what the catalog says. For stores, see store_ops.h */
-    bool must_match;        /* a range of another version is refused (FB_E_DATA) where versions can be told for certain: stores. Files leave
+    void *owner;                        /* the caller's */
+    bool goes_first;                    /* of what waits for its turn, before everything that does not: the rest of a load that has begun */
+    int64_t expected_mtime_ns;          /* 0: not known; else what the catalog says. For stores, see store_ops.h */
+    bool must_match; /* a range of another version is refused (FB_E_DATA) where versions can be told for certain: stores. Files leave
                              * the comparison to the caller */
 
     /* out: valid in done, or after try_now */
-    int status;             /* 0: got bytes are there. IO_GREW: the object is object_size bytes now, give a larger buffer and resubmit.
+    int status; /* 0: got bytes are there. IO_GREW: the object is object_size bytes now, give a larger buffer and resubmit.
                              * Negative: FB_E_*, told in `error` (stage "read", errno) */
     uint64_t got;
-    uint64_t object_size;   /* as seen while reading */
+    uint64_t object_size;    /* as seen while reading */
     int64_t object_mtime_ns; /* 0: not known */
     uint64_t submitted_ns, done_ns;
     struct fb_error *error; /* the caller's record to fill on failure; may be NULL */
@@ -65,19 +65,19 @@ struct io_piece {
     uint64_t offset;
     uint64_t length;
     void *to;
-    bool is_there;  /* out */
-    bool is_staged; /* the caller's */
-    bool is_sure;   /* in: the file is in memory as a whole (io_is_in_memory); a plain read is cheaper than one that must not wait */
+    bool is_there;    /* out */
+    bool is_staged;   /* the caller's */
+    bool is_sure;     /* in: the file is in memory as a whole (io_is_in_memory); a plain read is cheaper than one that must not wait */
     const char *path; /* of the file, for messages; the caller's too */
     const struct io_object *object; /* in: as in a request */
 };
 
 struct io_figures {
     uint64_t reads, bytes, failures;
-    uint64_t busy_ns;        /* sum over requests of done - submitted */
+    uint64_t busy_ns; /* sum over requests of done - submitted */
     uint32_t in_flight, in_flight_peak;
-    uint32_t depth;          /* how many it takes at once */
-    uint32_t abandoned;      /* reads that could not be cancelled at close */
+    uint32_t depth;     /* how many it takes at once */
+    uint32_t abandoned; /* reads that could not be cancelled at close */
 };
 
 struct io;

@@ -17,15 +17,25 @@ const char *snapshot_role_name(enum role r)
 
 const char *snapshot_wait_name(enum wait_kind k)
 {
-    static const char *const names[WAIT_KINDS] = {"file", "remote_file", "network", "page_fault", "pipe", "lock", "compute", "sleep",
-                                                  "io_uring", "device", "write", "child", "unknown"};
+    static const char *const names[WAIT_KINDS] = {"file",  "remote_file", "network", "page_fault", "pipe",  "lock",   "compute",
+                                                  "sleep", "io_uring",    "device",  "write",      "child", "unknown"};
     return k < WAIT_KINDS ? names[k] : "unknown";
 }
 
 const char *snapshot_file_kind_name(enum file_kind k)
 {
-    static const char *const names[FILE_KINDS] = {"unknown", "rotating disk", "SSD", "NVMe", "virtual disk", "memory (tmpfs)", "NFS", "9p",
-                                                  "S3 by mountpoint-s3", "FUSE", "remote file system", "local file system"};
+    static const char *const names[FILE_KINDS] = {"unknown",
+                                                  "rotating disk",
+                                                  "SSD",
+                                                  "NVMe",
+                                                  "virtual disk",
+                                                  "memory (tmpfs)",
+                                                  "NFS",
+                                                  "9p",
+                                                  "S3 by mountpoint-s3",
+                                                  "FUSE",
+                                                  "remote file system",
+                                                  "local file system"};
     return k < FILE_KINDS ? names[k] : "unknown";
 }
 

@@ -32,7 +32,7 @@ struct store_range {
     uint64_t got;         /* less than length: the object ends before */
     uint64_t object_size; /* 0: not told */
     int64_t mtime_ns;
-    int status;           /* 0, or FB_E_*: this one could not be read */
+    int status; /* 0, or FB_E_*: this one could not be read */
 };
 
 /* Called on the caller's thread at least every 50 ms while a hook waits; negative ends the wait with that code. */

@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "order/alias.h"
-#include "order/window.h"
+#include "order/order_window.h"
 
 enum { MIN_DOMAIN_BITS = 10, MAX_WEIGHTED_REDRAWS = 1000 };
 

@@ -35,7 +35,7 @@ struct order {
     uint64_t round_key[ORDER_ROUNDS];
 
     /* by windows: see window.h; block 0: not */
-    uint64_t block, window;            /* samples of a block; blocks of a window */
+    uint64_t block, window; /* samples of a block; blocks of a window */
     struct order_domain blocks, full_window, last_window;
 };
 

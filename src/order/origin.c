@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "model/fingerprint.h"
+#include "model/catalog/fingerprint.h"
 
 enum { ALL_UP_TO = 4096, PROBES = 256 };
 
@@ -41,8 +41,11 @@ static int probe(struct origin *o, const struct catalog *c, const struct subset 
 
 int origin_find(struct origin *o, const struct catalog *c, const struct subset *s, enum order_kind order, struct fb_error *e)
 {
-    *o = (struct origin){.fingerprint = s->fingerprint, .samples = s->count, .data_fingerprint = catalog_fingerprint(c),
-                         .data_samples = catalog_count(c), .order = order};
+    *o = (struct origin){.fingerprint = s->fingerprint,
+                         .samples = s->count,
+                         .data_fingerprint = catalog_fingerprint(c),
+                         .data_samples = catalog_count(c),
+                         .order = order};
     struct fingerprint *both = NULL;
     struct checksum *keys = checksum_open();
     int rc = keys ? fingerprint_open(&both, c, e) : error_set(e, FB_E_NOMEM, "order", "no memory for a fingerprint");

@@ -13,11 +13,11 @@
 enum order_kind { ORDER_PLAIN, ORDER_SHUFFLED, ORDER_WEIGHTED, ORDER_GIVEN, ORDER_WINDOW, ORDER_KINDS };
 
 struct origin {
-    uint64_t fingerprint, samples;            /* of the selection */
-    uint64_t data_fingerprint, data_samples;  /* of what it was selected from */
-    uint64_t keys, labels;                    /* digests of the probed names; of the probed names and labels */
+    uint64_t fingerprint, samples;           /* of the selection */
+    uint64_t data_fingerprint, data_samples; /* of what it was selected from */
+    uint64_t keys, labels;                   /* digests of the probed names; of the probed names and labels */
     enum order_kind order;
-    uint64_t block, window;                   /* ORDER_WINDOW: as in order.h */
+    uint64_t block, window; /* ORDER_WINDOW: as in order.h */
 };
 
 /* FB_E_DATA: the catalog is damaged; FB_E_NOMEM. */

@@ -21,10 +21,10 @@ struct rank_layout {
 };
 
 struct batch_span {
-    uint64_t first; /* first position of this rank's part */
-    uint64_t count; /* of it; the same batch exists on every rank, sizes differ by at most one */
+    uint64_t first;   /* first position of this rank's part */
+    uint64_t count;   /* of it; the same batch exists on every rank, sizes differ by at most one */
     uint64_t repeats; /* how many of the last positions are >= n */
-    uint64_t end;   /* position after the whole global batch: what the state says, never above n */
+    uint64_t end;     /* position after the whole global batch: what the state says, never above n */
 };
 
 /* FB_E_USAGE: no samples per batch, rank outside the world, or fewer samples in a global batch than ranks (some would get nothing). */

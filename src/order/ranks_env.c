@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 struct source {
     const char *rank_name, *world_name;
@@ -126,8 +126,9 @@ static int check_ray(getter *get, const struct claim *c, struct fb_error *e)
 {
     if (!value_of(get, "RAY_RAYLET_PID") || !c->by || c->by == &sources[0] || c->world == 1)
         return 0;
-    error_set(e, FB_E_USAGE, "order", "this is a worker of Ray, and %s=%d, %s=%d are its raylet's: every worker here would read the same data",
-              c->by->rank_name, c->rank, c->by->world_name, c->world);
+    error_set(e, FB_E_USAGE, "order",
+              "this is a worker of Ray, and %s=%d, %s=%d are its raylet's: every worker here would read the same data", c->by->rank_name,
+              c->rank, c->by->world_name, c->world);
     error_remedy(e, "pass rank= and world_size= from ray.train.get_context()");
     return FB_E_USAGE;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 enum { VERSION = 2, VERSION_WITHOUT_ORIGIN = 1, MAX_TEXT = 4096 };
 
@@ -46,8 +46,8 @@ static void put_body(struct line *l, const struct state *s)
     const struct origin *o = &s->origin;
     put(l, "{\"version\":%d,\"seed\":%s%" PRIu64 "%s,\"epoch\":%" PRIu64 ",\"position\":%" PRIu64, VERSION, quote, s->seed, quote, s->epoch,
         s->position);
-    put(l, ",\"fingerprint\":\"%016" PRIx64 "\",\"samples\":%" PRIu64 ",\"data\":\"%016" PRIx64 "\",\"data_samples\":%" PRIu64, o->fingerprint,
-        o->samples, o->data_fingerprint, o->data_samples);
+    put(l, ",\"fingerprint\":\"%016" PRIx64 "\",\"samples\":%" PRIu64 ",\"data\":\"%016" PRIx64 "\",\"data_samples\":%" PRIu64,
+        o->fingerprint, o->samples, o->data_fingerprint, o->data_samples);
     put(l, ",\"keys\":\"%016" PRIx64 "\",\"labels\":\"%016" PRIx64 "\",\"order\":\"%s\"", o->keys, o->labels, order_kind_name(o->order));
     if (o->order == ORDER_WINDOW)
         put(l, ",\"window\":[%" PRIu64 ",%" PRIu64 "]", o->block, o->window);
@@ -215,8 +215,8 @@ int state_read(struct state *s, const char *json, uint64_t *version, uint32_t *f
     json_t *root = json_loadb(json, length, JSON_REJECT_DUPLICATES, &why);
     if (!root) {
         char shown[JSON_ERROR_TEXT_LENGTH];
-        error_set(e, FB_E_STATE, "order", "the state is not JSON: %s (line %d, column %d)",
-                  text_escape(why.text, shown, sizeof(shown)), why.line, why.column);
+        error_set(e, FB_E_STATE, "order", "the state is not JSON: %s (line %d, column %d)", text_escape(why.text, shown, sizeof(shown)),
+                  why.line, why.column);
         error_remedy(e, "pass what state_dict() gave, unchanged");
         return FB_E_STATE;
     }

@@ -22,19 +22,19 @@ enum { STATE_MOST_BYTES = 1024 };
 
 struct state {
     uint64_t seed, epoch;
-    uint64_t position;   /* in samples: end of the last batch returned */
-    struct skips skips;  /* of this epoch: past and future */
+    uint64_t position;  /* in samples: end of the last batch returned */
+    struct skips skips; /* of this epoch: past and future */
     struct origin origin;
 };
 
 /* What can be wrong with a state that could be read. */
 enum state_fault {
     STATE_OTHER_VERSION = 1,
-    STATE_CHANGED = 2,  /* it is not as it was written */
+    STATE_CHANGED = 2, /* it is not as it was written */
     STATE_OTHER_SEED = 4,
     STATE_OTHER_ORDER = 8,
     STATE_OTHER_DATA = 16,
-    STATE_BEYOND = 32,  /* the position lies outside the epoch, or the skipped ranges do */
+    STATE_BEYOND = 32, /* the position lies outside the epoch, or the skipped ranges do */
 };
 
 /* Returns the length wanted, like snprintf. Fingerprints are written as 16 hex digits. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "order/state.h"
 
 enum { KNOWS_ORIGIN = 2 /* from this version on */ };

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "model/fingerprint.h"
+#include "base/text/text.h"
+#include "model/catalog/fingerprint.h"
 #include "order/pick.h"
 #include "order/subset_classes.h"
 
@@ -126,10 +126,10 @@ static int keep_classes(const struct job *j)
 
 /* Working memory of keep_smallest: the selection's samples sorted into groups. */
 struct groups {
-    int *group;        /* of each sample; -1: of none, not kept */
-    uint64_t *end;     /* where group g ends in `picks`; while filling, where it goes on */
+    int *group;    /* of each sample; -1: of none, not kept */
+    uint64_t *end; /* where group g ends in `picks`; while filling, where it goes on */
     struct pick *picks;
-    bool *is_kept;     /* of each sample */
+    bool *is_kept; /* of each sample */
     int count;
 };
 

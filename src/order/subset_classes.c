@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/text.h"
-#include "order/edit_distance.h"
+#include "base/text/text.h"
+#include "base/text/edit_distance.h"
 #include "order/pick.h"
 
 enum { MAX_LIST_BYTES = 64 << 20 };

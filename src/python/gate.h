@@ -17,8 +17,8 @@
 struct gate {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool is_taken;         /* somebody is in alone */
-    pthread_t owner;       /* who, while is_taken */
+    bool is_taken;   /* somebody is in alone */
+    pthread_t owner; /* who, while is_taken */
     int guests;
     atomic_bool is_closing; /* relaxed: waiters look every 100 ms; the mutex orders everything else */
 };

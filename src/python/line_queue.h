@@ -21,7 +21,7 @@ struct line {
 
 struct line_queue { /* zero-initialised it is empty and valid */
     pthread_mutex_t mutex;
-    atomic_int count;    /* both written under the mutex, read without it to see that there is nothing to do */
+    atomic_int count; /* both written under the mutex, read without it to see that there is nothing to do */
     atomic_uint dropped;
     int first;
     struct line line[LINE_QUEUE_LINES];

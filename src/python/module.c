@@ -20,7 +20,9 @@ static int module_exec(PyObject *module)
     m->pixels = add_type(module, &pixels_spec);
     m->monitor = add_type(module, &monitor_spec);
     m->ahead = add_type(module, &ahead_spec);
-    return m->ahead && m->loader && m->batch && m->array && m->pixels && m->monitor && PyModule_AddFunctions(module, random_methods) == 0 ? 0 : -1;
+    return m->ahead && m->loader && m->batch && m->array && m->pixels && m->monitor && PyModule_AddFunctions(module, random_methods) == 0
+               ? 0
+               : -1;
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)

@@ -33,15 +33,14 @@ struct ahead {
     pthread_cond_t wakes;
     struct ahead_file *file; /* those from `first` on */
     uint64_t first, pushed, taken, passed, capacity;
-    uint64_t bytes, limit;   /* read and not passed */
-    unsigned delay_us;       /* constant: tests have slower storage with it */
-    int refs;                /* threads, and the object */
+    uint64_t bytes, limit; /* read and not passed */
+    unsigned delay_us;     /* constant: tests have slower storage with it */
+    int refs;              /* threads, and the object */
     bool is_over;
 };
 
 struct ahead_object {
-    PyObject_HEAD
-    struct ahead *ahead;
+    PyObject_HEAD struct ahead *ahead;
     pid_t owner;
 };
 

@@ -4,8 +4,7 @@
 #include "python/module.h"
 
 struct array_object {
-    PyObject_HEAD
-    fb_batch *batch;
+    PyObject_HEAD fb_batch *batch;
     const struct fb_array *array; /* the batch's */
     pid_t owner;
     Py_ssize_t shape[FB_MAX_DIMS], strides[FB_MAX_DIMS]; /* as Py_buffer wants them */
@@ -13,8 +12,8 @@ struct array_object {
 
 /* struct's letters; bfloat16 has none and goes as its 16 bits. */
 static const char *const format_of[] = {
-    [FB_UINT8] = "B",  [FB_INT8] = "b",  [FB_UINT16] = "H",  [FB_INT16] = "h",    [FB_UINT32] = "I",  [FB_INT32] = "i", [FB_UINT64] = "Q",
-    [FB_INT64] = "q",  [FB_FLOAT16] = "e", [FB_BFLOAT16] = "H", [FB_FLOAT32] = "f", [FB_FLOAT64] = "d", [FB_BOOL] = "?",
+    [FB_UINT8] = "B", [FB_INT8] = "b",    [FB_UINT16] = "H",   [FB_INT16] = "h",   [FB_UINT32] = "I",  [FB_INT32] = "i", [FB_UINT64] = "Q",
+    [FB_INT64] = "q", [FB_FLOAT16] = "e", [FB_BFLOAT16] = "H", [FB_FLOAT32] = "f", [FB_FLOAT64] = "d", [FB_BOOL] = "?",
 };
 
 PyObject *array_new(struct module_state *m, fb_batch *b, int field, pid_t owner)
@@ -55,8 +54,8 @@ static int array_getbuffer(struct array_object *self, Py_buffer *view, int flags
     const struct fb_array *a = self->array;
     if (make_readable(self) < 0)
         return -1;
-    *view = (Py_buffer){.buf = a->data, .itemsize = (Py_ssize_t)fb_dtype_size(a->dtype), .ndim = a->ndim, .shape = self->shape,
-                        .strides = self->strides};
+    *view = (Py_buffer){
+        .buf = a->data, .itemsize = (Py_ssize_t)fb_dtype_size(a->dtype), .ndim = a->ndim, .shape = self->shape, .strides = self->strides};
     view->len = view->itemsize;
     for (int i = 0; i < a->ndim; i++)
         view->len *= self->shape[i];

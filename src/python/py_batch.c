@@ -6,8 +6,7 @@
 #include "python/module.h"
 
 struct batch_object {
-    PyObject_HEAD
-    fb_batch *batch;
+    PyObject_HEAD fb_batch *batch;
     pid_t owner;
 };
 
@@ -41,11 +40,8 @@ int use_batch(fb_batch *b, uintptr_t stream)
 {
     struct fb_error e = {0};
     int rc;
-    Py_BEGIN_ALLOW_THREADS
-    rc = fb_use_batch(b, stream, &e);
-    Py_END_ALLOW_THREADS
-    if (rc < 0)
-        raise_error(&e);
+    Py_BEGIN_ALLOW_THREADS rc = fb_use_batch(b, stream, &e);
+    Py_END_ALLOW_THREADS if (rc < 0) raise_error(&e);
     return rc < 0 ? -1 : 0;
 }
 

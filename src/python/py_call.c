@@ -92,11 +92,8 @@ int enter(struct loader_object *self)
         return raise_closed();
     enum gate_answer answer = gate_enter(&self->gate, 0);
     while (answer == GATE_BUSY) {
-        Py_BEGIN_ALLOW_THREADS
-        answer = gate_enter(&self->gate, WAIT_NS);
-        Py_END_ALLOW_THREADS
-        if (answer == GATE_BUSY && PyErr_CheckSignals() < 0)
-            return -1;
+        Py_BEGIN_ALLOW_THREADS answer = gate_enter(&self->gate, WAIT_NS);
+        Py_END_ALLOW_THREADS if (answer == GATE_BUSY && PyErr_CheckSignals() < 0) return -1;
     }
     return answer == GATE_IN ? 0 : refuse(answer);
 }
@@ -106,8 +103,7 @@ static void close_engine(struct loader_object *self)
 {
     fb_loader *l = self->loader;
     self->loader = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    fb_close(l);
+    Py_BEGIN_ALLOW_THREADS fb_close(l);
     Py_END_ALLOW_THREADS
 }
 
@@ -117,10 +113,8 @@ void leave(struct loader_object *self)
     bool is_closing_mine = self->gate.is_closing && self->loader; /* a handler closed us, or another thread waits to */
     gate_leave(&self->gate);
     if (is_closing_mine) {
-        Py_BEGIN_ALLOW_THREADS
-        gate_wait_empty(&self->gate);
-        Py_END_ALLOW_THREADS
-        close_engine(self);
+        Py_BEGIN_ALLOW_THREADS gate_wait_empty(&self->gate);
+        Py_END_ALLOW_THREADS close_engine(self);
     }
 }
 
@@ -160,10 +154,7 @@ void shut(struct loader_object *self)
     }
     if (!self->loader || gate_shut(&self->gate) == GATE_INSIDE)
         return; /* inside: leave() will close */
-    Py_BEGIN_ALLOW_THREADS
-    gate_wait_empty(&self->gate);
-    Py_END_ALLOW_THREADS
-    if (self->loader)
-        close_engine(self);
+    Py_BEGIN_ALLOW_THREADS gate_wait_empty(&self->gate);
+    Py_END_ALLOW_THREADS if (self->loader) close_engine(self);
     say_lines(self);
 }

@@ -42,8 +42,8 @@ enum { DL_CPU = 1, DL_CUDA = 2 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 
 static const uint8_t code_of[] = {
-    [FB_UINT8] = DL_UINT,   [FB_INT8] = DL_INT,     [FB_UINT16] = DL_UINT,   [FB_INT16] = DL_INT,    [FB_UINT32] = DL_UINT,
-    [FB_INT32] = DL_INT,    [FB_UINT64] = DL_UINT,  [FB_INT64] = DL_INT,     [FB_FLOAT16] = DL_FLOAT, [FB_BFLOAT16] = DL_BFLOAT,
+    [FB_UINT8] = DL_UINT,    [FB_INT8] = DL_INT,      [FB_UINT16] = DL_UINT, [FB_INT16] = DL_INT,     [FB_UINT32] = DL_UINT,
+    [FB_INT32] = DL_INT,     [FB_UINT64] = DL_UINT,   [FB_INT64] = DL_INT,   [FB_FLOAT16] = DL_FLOAT, [FB_BFLOAT16] = DL_BFLOAT,
     [FB_FLOAT32] = DL_FLOAT, [FB_FLOAT64] = DL_FLOAT, [FB_BOOL] = DL_BOOL,
 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 static PyObject *as_text(const char *s)
 {
@@ -17,9 +17,9 @@ static PyObject *make_exception(const struct fb_error *e)
     PyObject *errors = PyImport_ImportModule("fullbore.errors");
     if (!errors)
         return NULL;
-    PyObject *exception = PyObject_CallMethod(errors, "from_record", "iiLLNNNN", e->code, e->sys_errno, (long long)e->sample,
-                                              (long long)e->offset, as_text(e->stage), as_text(e->path), as_text(e->cause),
-                                              as_text(e->remedy));
+    PyObject *exception =
+        PyObject_CallMethod(errors, "from_record", "iiLLNNNN", e->code, e->sys_errno, (long long)e->sample, (long long)e->offset,
+                            as_text(e->stage), as_text(e->path), as_text(e->cause), as_text(e->remedy));
     Py_DECREF(errors);
     return exception;
 }

@@ -204,8 +204,7 @@ static PyObject *read_stats(struct loader_object *self)
         if (!larger)
             break;
         json = larger;
-        Py_BEGIN_ALLOW_THREADS
-        wanted = fb_get_stats(self->loader, json, (size_t)size);
+        Py_BEGIN_ALLOW_THREADS wanted = fb_get_stats(self->loader, json, (size_t)size);
         Py_END_ALLOW_THREADS
     }
     PyObject *text = wanted >= 0 && wanted < size ? PyUnicode_DecodeUTF8(json, wanted, "backslashreplace") : PyErr_NoMemory();

@@ -8,15 +8,14 @@
 #include "python/py_map.h"
 
 struct loader_object {
-    PyObject_HEAD
-    fb_loader *loader;         /* NULL: closed. Changed with the interpreter's lock held */
+    PyObject_HEAD fb_loader *loader; /* NULL: closed. Changed with the interpreter's lock held */
     pid_t owner;
     struct gate gate;
-    PyObject *say;             /* called with (level, line) */
-    PyObject *show;            /* called with (what, done, total) while scanning, or None */
-    struct map_calls *maps;    /* functions of the user's, or NULL */
-    PyThreadState *inside;     /* of the thread that is inside the engine, while it has given the interpreter's lock away */
-    char state[1024];          /* after the last batch returned: kept here, so that a signal handler can ask for it inside next() */
+    PyObject *say;          /* called with (level, line) */
+    PyObject *show;         /* called with (what, done, total) while scanning, or None */
+    struct map_calls *maps; /* functions of the user's, or NULL */
+    PyThreadState *inside;  /* of the thread that is inside the engine, while it has given the interpreter's lock away */
+    char state[1024];       /* after the last batch returned: kept here, so that a signal handler can ask for it inside next() */
 };
 
 /* 0: this thread is alone inside, and must call leave. Waits for other threads without the interpreter's lock; -1: an exception. */

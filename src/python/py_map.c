@@ -10,18 +10,18 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "python/py_pixels.h"
 
 enum { MOST_FAILURES = 64 }; /* exceptions kept for whoever takes the batch; each may hold an image */
 
 struct map_calls {
     struct module_state *module;
-    PyObject *steps;    /* list of callables */
-    PyObject *failures; /* dict: sample -> exception */
-    int refs;           /* under Python's lock */
+    PyObject *steps;     /* list of callables */
+    PyObject *failures;  /* dict: sample -> exception */
+    int refs;            /* under Python's lock */
     bool keeps_failures; /* not when bad samples are skipped: nobody would ask */
-    sigset_t signals;   /* those that the loader's maker blocks: a function runs with them, because a program that it starts inherits them */
+    sigset_t signals; /* those that the loader's maker blocks: a function runs with them, because a program that it starts inherits them */
 };
 
 static atomic_bool is_over; /* the interpreter is about to end: threads that could not be stopped leave it and their state alone */
@@ -158,7 +158,8 @@ static int copy_result(struct fb_map *m, enum fb_dtype dtype, int height, int wi
 
 static bool is_image(const Py_buffer *v)
 {
-    return v->ndim == 3 && v->shape[2] == 3 && v->shape[0] <= INT32_MAX && v->shape[1] <= INT32_MAX && (v->itemsize == 1 || v->itemsize == 4);
+    return v->ndim == 3 && v->shape[2] == 3 && v->shape[0] <= INT32_MAX && v->shape[1] <= INT32_MAX &&
+           (v->itemsize == 1 || v->itemsize == 4);
 }
 
 /* result: height x width x 3, C-contiguous, uint8 or float32; Python's side has checked. *is_same: it is the very memory that the function

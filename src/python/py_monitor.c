@@ -6,8 +6,7 @@
 #include "python/py_loader.h"
 
 struct monitor_object {
-    PyObject_HEAD
-    fb_monitor *monitor; /* NULL: closed */
+    PyObject_HEAD fb_monitor *monitor; /* NULL: closed */
     pid_t owner;
 };
 
@@ -73,10 +72,8 @@ static PyObject *monitor_close(struct monitor_object *self, PyObject *unused)
     (void)unused;
     fb_monitor *m = self->monitor;
     self->monitor = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    fb_close_monitor(m);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS fb_close_monitor(m);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static void monitor_dealloc(struct monitor_object *self)

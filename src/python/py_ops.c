@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "python/module.h"
 
 /* True, or an exception: `view` holds height x width x channels bytes. */
@@ -27,10 +27,8 @@ static PyObject *ops_image_size(PyObject *module, PyObject *args)
     int exif, height, width, rc;
     if (!PyArg_ParseTuple(args, "y*p", &bytes, &exif))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = fb_image_size(bytes.buf, (size_t)bytes.len, exif, &height, &width, &e);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&bytes);
+    Py_BEGIN_ALLOW_THREADS rc = fb_image_size(bytes.buf, (size_t)bytes.len, exif, &height, &width, &e);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&bytes);
     return rc < 0 ? raise_error(&e) : Py_BuildValue("(ii)", height, width);
 }
 
@@ -44,10 +42,8 @@ static PyObject *ops_decode_region(PyObject *module, PyObject *args)
         return NULL;
     PyObject *result = NULL;
     if (holds(&out, height, width, 3)) {
-        Py_BEGIN_ALLOW_THREADS
-        rc = fb_decode_region(bytes.buf, (size_t)bytes.len, exif, top, left, height, width, out.buf, &e);
-        Py_END_ALLOW_THREADS
-        result = finish(rc, &e);
+        Py_BEGIN_ALLOW_THREADS rc = fb_decode_region(bytes.buf, (size_t)bytes.len, exif, top, left, height, width, out.buf, &e);
+        Py_END_ALLOW_THREADS result = finish(rc, &e);
     }
     PyBuffer_Release(&bytes);
     PyBuffer_Release(&out);
@@ -64,10 +60,9 @@ static PyObject *ops_resize_image(PyObject *module, PyObject *args)
         return NULL;
     PyObject *result = NULL;
     if (holds(&in, height, width, channels) && holds(&out, out_height, out_width, channels)) {
-        Py_BEGIN_ALLOW_THREADS
-        rc = fb_resize_image(in.buf, height, width, channels, (enum fb_filter)filter, out_height, out_width, out.buf, &e);
-        Py_END_ALLOW_THREADS
-        result = finish(rc, &e);
+        Py_BEGIN_ALLOW_THREADS rc =
+            fb_resize_image(in.buf, height, width, channels, (enum fb_filter)filter, out_height, out_width, out.buf, &e);
+        Py_END_ALLOW_THREADS result = finish(rc, &e);
     }
     PyBuffer_Release(&in);
     PyBuffer_Release(&out);
@@ -83,13 +78,12 @@ static PyObject *ops_checksum_rows(PyObject *module, PyObject *args)
         return NULL;
     size_t count = (size_t)out.len / sizeof(uint64_t), bytes = count ? (size_t)rows.len / count : 0;
     int fits = bytes * count == (size_t)rows.len && count * sizeof(uint64_t) == (size_t)out.len;
-    Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; fits && i < count; i++) {
+    Py_BEGIN_ALLOW_THREADS for (size_t i = 0; fits && i < count; i++)
+    {
         uint64_t hash = checksum_of((const char *)rows.buf + i * bytes, bytes);
         memcpy((char *)out.buf + i * sizeof(hash), &hash, sizeof(hash));
     }
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&rows);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&rows);
     PyBuffer_Release(&out);
     if (fits)
         Py_RETURN_NONE;

@@ -6,8 +6,7 @@
 #include "python/module.h"
 
 struct pixels_object {
-    PyObject_HEAD
-    uint8_t *data;
+    PyObject_HEAD uint8_t *data;
     bool is_own; /* the engine gave the memory up: free it in the end */
     Py_ssize_t shape[3], strides[3];
 };

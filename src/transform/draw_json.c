@@ -1,7 +1,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "transform/pipeline.h"
 
 /* snprintf that goes on where it stopped; counts what it would have written. */

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "transform/pipeline_own.h"
+#include "transform/pipeline_internal.h"
 
 /* A flip is left to the store when every later step works pixel by pixel. */
 static void fold_flips(struct pipeline *p)

@@ -56,9 +56,9 @@ struct step_plan { /* what one transform decided for one sample; meaning private
 };
 struct plan {
     struct image_header header;
-    struct region region;            /* source pixels to decode, before orientation */
+    struct region region; /* source pixels to decode, before orientation */
     uint32_t out_height, out_width;
-    size_t scratch_bytes;            /* that pipeline_run will need, beside the decoded region itself */
+    size_t scratch_bytes; /* that pipeline_run will need, beside the decoded region itself */
     struct draw draw;
     struct step_plan step[PIPELINE_MAX_STEPS];
 };

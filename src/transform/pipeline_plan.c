@@ -4,8 +4,8 @@
  * what is decoded.
  */
 #include "transform/draws.h"
-#include "transform/orient.h"
-#include "transform/pipeline_own.h"
+#include "transform/image/orient.h"
+#include "transform/pipeline_internal.h"
 #include "transform/transform_list.h"
 
 uint32_t draft_scale(uint32_t height, uint32_t width, uint32_t wanted_height, uint32_t wanted_width)

@@ -1,9 +1,9 @@
 /* Running a plan: each step takes the image at hand to the next; the last image is stored in the sample's place. */
-#include "transform/digest.h"
-#include "transform/orient.h"
-#include "transform/pipeline_own.h"
-#include "transform/resample.h"
-#include "transform/store.h"
+#include "transform/image/digest.h"
+#include "transform/image/orient.h"
+#include "transform/pipeline_internal.h"
+#include "transform/image/kernels/resample.h"
+#include "transform/image/store.h"
 
 struct run {
     const struct pipeline *p;

@@ -9,7 +9,7 @@
 #ifndef FB_TRANSFORM_OPS_H
 #define FB_TRANSFORM_OPS_H
 
-#include "base/options.h"
+#include "base/text/options.h"
 #include "transform/pipeline.h"
 
 enum {
@@ -23,7 +23,7 @@ enum {
 struct step_memory {
     uint8_t *pixels; /* for its result, `pixels_stride` bytes per row; may be the sample's place itself */
     size_t pixels_stride;
-    void *work;      /* 64-byte aligned */
+    void *work; /* 64-byte aligned */
 };
 
 /* Labels that a step refers to, as lists of names in its options say. */

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 static void the_first_error_is_kept(void **state)
 {
@@ -46,7 +46,7 @@ static void failed_system_calls_become_codes_words_and_remedies(void **state)
         int sys_errno, code;
         const char *remedy;
     } cases[] = {
-        {ENOENT, FB_E_NOT_FOUND, ""}, {ENOTDIR, FB_E_NOT_FOUND, ""}, {ENOMEM, FB_E_NOMEM, "memory="}, {EIO, FB_E_IO, "dmesg"},
+        {ENOENT, FB_E_NOT_FOUND, ""},   {ENOTDIR, FB_E_NOT_FOUND, ""},    {ENOMEM, FB_E_NOMEM, "memory="}, {EIO, FB_E_IO, "dmesg"},
         {EMFILE, FB_E_IO, "ulimit -n"}, {EACCES, FB_E_IO, "permissions"}, {ENOSPC, FB_E_IO, "space"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -155,7 +155,9 @@ static void clearing_makes_a_record_usable_again(void **state)
 }
 
 /* Escapes, a title, C1 in UTF-8, a new line, a mark that turns the writing, and bytes that are no UTF-8. */
-#define HOSTILE "x\033]0;owned\007\033[31m\r\n\xc2\x9b" "2J\xe2\x80\xae\xff\xc3"
+#define HOSTILE                             \
+    "x\033]0;owned\007\033[31m\r\n\xc2\x9b" \
+    "2J\xe2\x80\xae\xff\xc3"
 
 static void nothing_in_a_record_steers_a_terminal(void **state)
 {

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/file_kind.h"
-#include "base/owner.h"
+#include "base/file/file_kind.h"
+#include "base/file/file_owner.h"
 
 static void what_other_machines_may_write_to_is_remote(void **state)
 {

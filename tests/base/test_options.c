@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/options.h"
+#include "base/text/options.h"
 
 struct target {
     bool flag;

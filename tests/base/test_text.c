@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 static void a_string_grows_up_to_its_limit_and_then_stops(void **state)
 {
@@ -107,12 +107,30 @@ static void utf8_is_told_from_what_only_looks_like_it(void **state)
         const char *s;
         int length;
     } cases[] = {
-        {"a", 1}, {"\x7f", 1}, {"\xc3\xa4", 2}, {"\xe2\x82\xac", 3}, {"\xf0\x9f\x98\x80", 4}, {"\xf4\x8f\xbf\xbf", 4},
-        {"\x80", 0}, {"\xbf", 0}, {"\xc0\x80", 0}, {"\xc1\xbf", 0},             /* continuation alone, overlong */
-        {"\xe0\x80\x80", 0}, {"\xe0\x9f\xbf", 0}, {"\xf0\x8f\xbf\xbf", 0},      /* overlong */
-        {"\xed\xa0\x80", 0}, {"\xed\xbf\xbf", 0}, {"\xed\x9f\xbf", 3},          /* surrogates */
-        {"\xf4\x90\x80\x80", 0}, {"\xf5\x80\x80\x80", 0}, {"\xff", 0},          /* beyond U+10FFFF */
-        {"\xc3", 0}, {"\xe2\x82", 0}, {"\xf0\x9f\x98", 0}, {"\xc3(", 0}, {"\xe2\x82(", 0},
+        {"a", 1},
+        {"\x7f", 1},
+        {"\xc3\xa4", 2},
+        {"\xe2\x82\xac", 3},
+        {"\xf0\x9f\x98\x80", 4},
+        {"\xf4\x8f\xbf\xbf", 4},
+        {"\x80", 0},
+        {"\xbf", 0},
+        {"\xc0\x80", 0},
+        {"\xc1\xbf", 0}, /* continuation alone, overlong */
+        {"\xe0\x80\x80", 0},
+        {"\xe0\x9f\xbf", 0},
+        {"\xf0\x8f\xbf\xbf", 0}, /* overlong */
+        {"\xed\xa0\x80", 0},
+        {"\xed\xbf\xbf", 0},
+        {"\xed\x9f\xbf", 3}, /* surrogates */
+        {"\xf4\x90\x80\x80", 0},
+        {"\xf5\x80\x80\x80", 0},
+        {"\xff", 0}, /* beyond U+10FFFF */
+        {"\xc3", 0},
+        {"\xe2\x82", 0},
+        {"\xf0\x9f\x98", 0},
+        {"\xc3(", 0},
+        {"\xe2\x82(", 0},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(text_utf8_length(cases[i].s, strlen(cases[i].s)), cases[i].length);
@@ -144,7 +162,8 @@ static void showing_is_printing_where_nothing_is_hostile(void **state)
     expect_shown(NULL, "%d %5d %-5d| %05d %+d % d %i %hd %hhu", -7, 42, 42, 42, 42, 42, 7, (short)-3, (unsigned char)200);
     expect_shown(NULL, "%ld %lld %zu %zd %ju %jd %td", -5L, -6LL, (size_t)7, (ssize_t)-8, (uintmax_t)9, (intmax_t)-10, (ptrdiff_t)-11);
     expect_shown(NULL, "%u %lu %llu %x %#X %o %016llx", 5u, 6ul, 18446744073709551615ull, 0xabcu, 0xdefu, 8u, 0x1234ull);
-    expect_shown(NULL, "%f %.3f %10.2f|%-10.1f|%g %.9g %e %+5.0f %.*f %.f", 1.5, 2.25, 3.125, 4.5, 0.1, 1.0 / 3, 12345.678, 6.5, 2, 7.125, 8.5);
+    expect_shown(NULL, "%f %.3f %10.2f|%-10.1f|%g %.9g %e %+5.0f %.*f %.f", 1.5, 2.25, 3.125, 4.5, 0.1, 1.0 / 3, 12345.678, 6.5, 2, 7.125,
+                 8.5);
     expect_shown(NULL, "100 %% of %c%c\n\tand \033[1m the format's own", 'i', 't');
     expect_shown(NULL, "%s \xc3\xa4\xe2\x82\xac %s", "\xf0\x9f\x98\x80", "a\\x1b");
     expect_shown(NULL, "%p", (void *)&expect_shown);
@@ -202,12 +221,14 @@ static void hostile_names_cannot_steer_a_terminal(void **state)
     expect_escape("a\nb\tc\rd\be\x7f", "a\\x0ab\\x09c\\x0dd\\x08e\\x7f");
     expect_escape("\033]0;title\007\033[2J", "\\x1b]0;title\\x07\\x1b[2J");
     expect_escape("\xff\xfe", "\\xff\\xfe");
-    expect_escape("\xc2\x9b" "31m", "\\xc2\\x9b31m");                  /* CSI as one C1 character */
+    expect_escape("\xc2\x9b"
+                  "31m",
+                  "\\xc2\\x9b31m"); /* CSI as one C1 character */
     expect_escape("\xc2\xa0", "\xc2\xa0");
-    expect_escape("a\xe2\x80\xaegpj.exe", "a\\xe2\\x80\\xaegpj.exe");  /* right-to-left override */
+    expect_escape("a\xe2\x80\xaegpj.exe", "a\\xe2\\x80\\xaegpj.exe"); /* right-to-left override */
     expect_escape("\xe2\x81\xa6x\xe2\x81\xa9", "\\xe2\\x81\\xa6x\\xe2\\x81\\xa9");
     expect_escape("\xe2\x80\xa8\xd8\x9c", "\\xe2\\x80\\xa8\\xd8\\x9c");
-    expect_escape("\xe2\x80\x94", "\xe2\x80\x94");                     /* an em dash is no mark */
+    expect_escape("\xe2\x80\x94", "\xe2\x80\x94"); /* an em dash is no mark */
     expect_escape("\xed\xa0\x80", "\\xed\\xa0\\x80");
     expect_escape("\xc3", "\\xc3");
     expect_escape("", "");
@@ -261,7 +282,9 @@ static void json_strings_are_valid_and_reversible(void **state)
     expect_json("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
     expect_json("\n\x1f\x7f", "\"\\u000a\\u001f\\u007f\"");
     expect_json("\xc3\xa4\xf0\x9f\x98\x80", "\"\xc3\xa4\xf0\x9f\x98\x80\"");
-    expect_json("a\xff" "b\xed\xa0\x80", "\"a\\udcffb\\udced\\udca0\\udc80\""); /* as Python's surrogateescape */
+    expect_json("a\xff"
+                "b\xed\xa0\x80",
+                "\"a\\udcffb\\udced\\udca0\\udc80\""); /* as Python's surrogateescape */
     expect_json("\xc2\x9b\xe2\x80\xae", "\"\\u009b\\u202e\"");
 }
 
@@ -272,9 +295,10 @@ static void sizes_are_read_as_people_write_them(void **state)
         const char *text;
         uint64_t bytes;
     } good[] = {
-        {"0", 0}, {"4096", 4096}, {"64MiB", 64 << 20}, {"64M", 64 << 20}, {"64m", 64 << 20}, {"64mb", 64000000}, {"2GB", 2000000000},
-        {"1.5G", UINT64_C(3) << 29}, {"1KiB", 1024}, {"1kB", 1000}, {"1K", 1024}, {"3 TiB", UINT64_C(3) << 40}, {"10B", 10}, {"1e3", 1000},
-        {"0.5K", 512},
+        {"0", 0},          {"4096", 4096},     {"64MiB", 64 << 20}, {"64M", 64 << 20},
+        {"64m", 64 << 20}, {"64mb", 64000000}, {"2GB", 2000000000}, {"1.5G", UINT64_C(3) << 29},
+        {"1KiB", 1024},    {"1kB", 1000},      {"1K", 1024},        {"3 TiB", UINT64_C(3) << 40},
+        {"10B", 10},       {"1e3", 1000},      {"0.5K", 512},
     };
     static const char *const bad[] = {"", "x", "-1", "1X", "1KiBx", "1Ki", "1MM", "nan", "inf", "M", "1e30", "9000000T", "1 2", "1,5G"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {

@@ -38,10 +38,12 @@ static void *look_around(void *arg)
         clock_sleep_until_ns(clock_now_ns() + 1000000);
     }
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    s->is_blocked = sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM) && sigismember(&mask, SIGUSR1) && sigismember(&mask, SIGPIPE) &&
-                    sigismember(&mask, SIGCHLD) && sigismember(&mask, SIGALRM) && sigismember(&mask, SIGPROF);
-    s->can_crash = !sigismember(&mask, SIGSEGV) && !sigismember(&mask, SIGBUS) && !sigismember(&mask, SIGFPE) && !sigismember(&mask, SIGILL) &&
-                   !sigismember(&mask, SIGTRAP) && !sigismember(&mask, SIGSYS) && !sigismember(&mask, SIGABRT);
+    s->is_blocked = sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM) && sigismember(&mask, SIGUSR1) &&
+                    sigismember(&mask, SIGPIPE) && sigismember(&mask, SIGCHLD) && sigismember(&mask, SIGALRM) &&
+                    sigismember(&mask, SIGPROF);
+    s->can_crash = !sigismember(&mask, SIGSEGV) && !sigismember(&mask, SIGBUS) && !sigismember(&mask, SIGFPE) &&
+                   !sigismember(&mask, SIGILL) && !sigismember(&mask, SIGTRAP) && !sigismember(&mask, SIGSYS) &&
+                   !sigismember(&mask, SIGABRT);
     return NULL;
 }
 

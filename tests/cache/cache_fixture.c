@@ -125,14 +125,24 @@ int source_try_open(struct source *s, const struct choice *c, struct fb_error *e
     assert_int_equal(io_open(&inner, c->inner ? c->inner : "pread", depth, &log, NULL), 0);
     struct cache_options o = {
         .inner = inner,
-        .dir = c->no_disk ? NULL : c->dir ? c->dir : s->dir,
+        .dir = c->no_disk ? NULL
+               : c->dir   ? c->dir
+                          : s->dir,
         .disk_limit = c->disk_limit,
         .ram_limit = c->ram_limit,
         .budget = &s->budget,
         .log = &log,
         .depth = depth,
-        .source = {.ctx = s, .name = c->name ? c->name : s->folder.path, .count = s->count, .unit_of = unit_of, .unit_at = unit_at,
-                   .is_known = !c->is_unknown, .at = at, .any_at = any_at, .position_of = position_of, .is_busy = is_busy},
+        .source = {.ctx = s,
+                   .name = c->name ? c->name : s->folder.path,
+                   .count = s->count,
+                   .unit_of = unit_of,
+                   .unit_at = unit_at,
+                   .is_known = !c->is_unknown,
+                   .at = at,
+                   .any_at = any_at,
+                   .position_of = position_of,
+                   .is_busy = is_busy},
     };
     error_clear(e);
     return cache_open(&s->io, &o, e);

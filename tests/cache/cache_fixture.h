@@ -14,12 +14,12 @@ struct source {
     struct folder folder;
     uint64_t count, file_bytes;
     char name[FILES_MOST][8];
-    char dir[80];            /* for the cache */
+    char dir[80]; /* for the cache */
     struct budget budget;
     int warnings;
     char warned[512];
     struct io *io;
-    _Atomic bool is_busy;  /* what the cache is told */
+    _Atomic bool is_busy; /* what the cache is told */
 };
 
 void source_make(struct source *s, uint64_t count, uint64_t file_bytes);
@@ -27,7 +27,7 @@ void source_remove(struct source *s);
 
 /* What a test may choose; zeros are the defaults. */
 struct choice {
-    const char *inner;     /* "pread" */
+    const char *inner;        /* "pread" */
     bool no_disk, is_unknown; /* unknown: no order to follow */
     uint64_t disk_limit, ram_limit;
     const char *dir, *name;

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dataset/tar_reader.h"
+#include "dataset/tar/tar_reader.h"
 
 static int read_at(void *ctx, uint64_t offset, void *out, size_t n, struct fb_error *e)
 {

@@ -37,10 +37,12 @@ static void columns_get_the_type_of_what_they_hold(void **state)
 {
     struct tree *t = *state;
     make_files(t);
-    assert_int_equal(open_text(t, "m.csv", "path,label,age,yaw,pose,box\n"
-                                           "dog/3.jpg,dog,7,1.5,[1;2;3],4 5\n"
-                                           "cat/1.jpg,cat,-3,2,\"[-1.5, 2e3, .25]\",6 7\n"
-                                           "cat/2.jpg,\"a \"\"big\"\"\ncat\",+12,-.5e-1,[7 8 9],8;9\n"), 0);
+    assert_int_equal(open_text(t, "m.csv",
+                               "path,label,age,yaw,pose,box\n"
+                               "dog/3.jpg,dog,7,1.5,[1;2;3],4 5\n"
+                               "cat/1.jpg,cat,-3,2,\"[-1.5, 2e3, .25]\",6 7\n"
+                               "cat/2.jpg,\"a \"\"big\"\"\ncat\",+12,-.5e-1,[7 8 9],8;9\n"),
+                     0);
     EXPECT_KEYS(t, "cat/1.jpg", "cat/2.jpg", "dog/3.jpg");
     assert_string_equal(t->d.kind, "manifest");
     assert_int_equal(catalog_field_count(t->d.catalog), 5);
@@ -65,7 +67,10 @@ static void csv_comes_with_bom_crlf_blank_lines_and_no_last_newline(void **state
 {
     struct tree *t = *state;
     make_files(t);
-    assert_int_equal(open_text(t, "m.csv", "\xEF\xBB\xBF" "Filename , n\r\n\r\n\"cat/1.jpg\",1\r\n\r\ndog/3.jpg,2"), 0);
+    assert_int_equal(open_text(t, "m.csv",
+                               "\xEF\xBB\xBF"
+                               "Filename , n\r\n\r\n\"cat/1.jpg\",1\r\n\r\ndog/3.jpg,2"),
+                     0);
     EXPECT_KEYS(t, "cat/1.jpg", "dog/3.jpg");
     assert_int_equal(integer(t, "dog/3.jpg", "n"), 2);
     assert_int_equal(open_text(t, "m.tsv", "path\tname\ncat/1.jpg\tone, two\ndog/3.jpg\t\"with\ttab\"\n"), 0);
@@ -77,9 +82,10 @@ static void jsonl_values_have_their_own_types(void **state)
 {
     struct tree *t = *state;
     make_files(t);
-    assert_int_equal(open_text(t, "m.jsonl", "{\"file_name\": \"cat/1.jpg\", \"id\": \"007\", \"n\": 5, \"v\": [1, 2.5], \"ok\": true}\n"
-                                             "\n"
-                                             "{\"n\": 6, \"v\": [3, 4], \"ok\": false, \"file_name\": \"dog/3.jpg\", \"id\": \"8\"}\r\n"),
+    assert_int_equal(open_text(t, "m.jsonl",
+                               "{\"file_name\": \"cat/1.jpg\", \"id\": \"007\", \"n\": 5, \"v\": [1, 2.5], \"ok\": true}\n"
+                               "\n"
+                               "{\"n\": 6, \"v\": [3, 4], \"ok\": false, \"file_name\": \"dog/3.jpg\", \"id\": \"8\"}\r\n"),
                      0);
     EXPECT_KEYS(t, "cat/1.jpg", "dog/3.jpg");
     assert_string_equal(tree_class_of(t, "cat/1.jpg"), "007");
@@ -133,8 +139,10 @@ static void a_manifest_and_a_folder_with_the_same_labels_are_the_same_data_set(v
     uint64_t fingerprint = catalog_fingerprint(t->d.catalog);
     assert_int_equal(open_text(t, "m.csv", "path,species\ndog/3.jpg,dog\ncat/2.jpg,cat\ncat/1.jpg,cat\n"), 0);
     assert_int_equal(catalog_fingerprint(t->d.catalog), fingerprint);
-    assert_int_equal(open_text(t, "m.jsonl", "{\"path\":\"dog/3.jpg\",\"s\":\"dog\"}\n{\"path\":\"cat/2.jpg\",\"s\":\"cat\"}\n"
-                                             "{\"path\":\"cat/1.jpg\",\"s\":\"cat\"}\n"), 0);
+    assert_int_equal(open_text(t, "m.jsonl",
+                               "{\"path\":\"dog/3.jpg\",\"s\":\"dog\"}\n{\"path\":\"cat/2.jpg\",\"s\":\"cat\"}\n"
+                               "{\"path\":\"cat/1.jpg\",\"s\":\"cat\"}\n"),
+                     0);
     assert_int_equal(catalog_fingerprint(t->d.catalog), fingerprint);
     assert_int_equal(tree_open(t, "*/*.jpg"), 0);
     assert_int_equal(catalog_fingerprint(t->d.catalog), fingerprint);
@@ -194,7 +202,8 @@ static void every_mistake_in_a_table_names_its_line(void **state)
         {"m.jsonl", "{\"path\":\"cat/1.jpg\",\"n\":[1,\"x\"]}\n", {"line 1", "neither text, a number nor a list"}},
         {"m.jsonl", "{\"path\":\"cat/1.jpg\",\"n\":null}\n", {"line 1", "column 'n' is empty"}},
         {"m.jsonl", "{\"path\":\"cat/1.jpg\",\"n\":[]}\n", {"line 1", "column 'n' is empty"}},
-        {"m.jsonl", "{\"path\":\"cat/1.jpg\",\"n\":\"x\"}\n{\"path\":\"cat/2.jpg\",\"n\":1}\n",
+        {"m.jsonl",
+         "{\"path\":\"cat/1.jpg\",\"n\":\"x\"}\n{\"path\":\"cat/2.jpg\",\"n\":1}\n",
          {"text at line 1", "a whole number at line 2"}},
         {"m.jsonl", "{\"path\":5}\n", {"line 1", "no path"}},
     };

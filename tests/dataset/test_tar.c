@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dataset/tar_header.h"
+#include "dataset/tar/tar_header.h"
 #include "tree.h"
 
 /* ---- archives made by hand ---- */
@@ -312,7 +312,10 @@ static void what_is_no_archive_is_refused(void **state)
     tree_put_bytes(t, "gz.tar.gz", "\x1F\x8B\x08", 3);
     tree_open(t, "gz.tar.gz");
     EXPECT_ERROR(t, FB_E_DATA, "cut off");
-    tree_put_bytes(t, "xz.tar.xz", "\xFD" "7zXZ", 5);
+    tree_put_bytes(t, "xz.tar.xz",
+                   "\xFD"
+                   "7zXZ",
+                   5);
     tree_open(t, "xz.tar.xz");
     EXPECT_ERROR(t, FB_E_UNSUPPORTED, "xz", "plain .tar");
     memset(m.bytes, 0, 2048);

@@ -140,8 +140,8 @@ int tree_open(struct tree *t, const char *source)
 
 int tree_open_list(struct tree *t, const char *const *paths, uint64_t n, const struct fb_column *columns, int column_count)
 {
-    return tree_open_request(t, (struct dataset_request){.source = t->root, .paths = paths, .path_count = n, .columns = columns,
-                                                         .column_count = column_count});
+    return tree_open_request(
+        t, (struct dataset_request){.source = t->root, .paths = paths, .path_count = n, .columns = columns, .column_count = column_count});
 }
 
 void tree_expect_keys(const struct tree *t, const char *const *keys)

@@ -19,11 +19,11 @@
 extern const char tree_jpeg[4], tree_png[9]; /* first bytes; NUL-terminated for tree_put */
 
 struct tree {
-    char root[64];    /* temporary; the tests' files are below */
-    char cache[80];   /* where catalogs are kept */
+    char root[64];  /* temporary; the tests' files are below */
+    char cache[80]; /* where catalogs are kept */
     struct dataset d;
     struct fb_error e;
-    char log[8192];   /* all lines, newline-separated */
+    char log[8192]; /* all lines, newline-separated */
     int log_lines, progress_calls, interrupt_calls;
     int interrupt_at; /* the call to say stop at; 0: never */
     bool is_slow;     /* the first call takes longer than the time between two */

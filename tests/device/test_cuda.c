@@ -28,9 +28,13 @@ static const char *const names[] = {
 };
 enum { CALLS = sizeof(names) / sizeof(names[0]) };
 
-static const int codes[] = {CUDA_INVALID_VALUE, CUDA_OUT_OF_MEMORY, CUDA_NOT_INITIALIZED, CUDA_DEINITIALIZED, CUDA_STUB_LIBRARY,
-                            CUDA_NO_DEVICE, CUDA_INVALID_DEVICE, CUDA_INVALID_CONTEXT, CUDA_CONTEXT_DESTROYED, CUDA_ILLEGAL_ADDRESS,
-                            CUDA_NOT_SUPPORTED, CUDA_SYSTEM_DRIVER_MISMATCH, CUDA_UNKNOWN, 12345};
+static const int codes[] = {CUDA_INVALID_VALUE,     CUDA_OUT_OF_MEMORY,
+                            CUDA_NOT_INITIALIZED,   CUDA_DEINITIALIZED,
+                            CUDA_STUB_LIBRARY,      CUDA_NO_DEVICE,
+                            CUDA_INVALID_DEVICE,    CUDA_INVALID_CONTEXT,
+                            CUDA_CONTEXT_DESTROYED, CUDA_ILLEGAL_ADDRESS,
+                            CUDA_NOT_SUPPORTED,     CUDA_SYSTEM_DRIVER_MISMATCH,
+                            CUDA_UNKNOWN,           12345};
 
 /* ---- before the library is there: the first tests ---- */
 
@@ -138,9 +142,9 @@ static void a_copy_goes_there_and_every_call_is_made(void **state)
 /* Calls that may fail without anybody minding: what only describes, and what gives back. */
 static bool is_harmless(const char *name)
 {
-    static const char *const list[] = {"cuDriverGetVersion", "cuGetErrorString", "cuDeviceGetName", "cuCtxPopCurrent_v2",
-                                       "cuDevicePrimaryCtxRelease_v2", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuMemHostUnregister",
-                                       "cuMemFree_v2"};
+    static const char *const list[] = {
+        "cuDriverGetVersion", "cuGetErrorString",  "cuDeviceGetName",     "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRelease_v2",
+        "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuMemHostUnregister", "cuMemFree_v2"};
     for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
         if (strcmp(list[i], name) == 0)
             return true;

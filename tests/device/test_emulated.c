@@ -30,9 +30,12 @@ static void a_spec_says_rate_latency_and_memory(void **state)
         double bytes_per_ns;
         uint64_t latency_ns, memory;
     } good[] = {
-        {"emulated", 12, 20000, 0},          {"emulated:", 12, 20000, 0},
-        {"emulated:1GB/s", 1, 20000, 0},     {"emulated:500MB/s,1.5ms", 0.5, 1500000, 0},
-        {"emulated:2GB/s,0ns,64MiB", 2, 0, 64 << 20}, {"emulated:2GB/s,1s,1GB", 2, 1000000000, 1000000000},
+        {"emulated", 12, 20000, 0},
+        {"emulated:", 12, 20000, 0},
+        {"emulated:1GB/s", 1, 20000, 0},
+        {"emulated:500MB/s,1.5ms", 0.5, 1500000, 0},
+        {"emulated:2GB/s,0ns,64MiB", 2, 0, 64 << 20},
+        {"emulated:2GB/s,1s,1GB", 2, 1000000000, 1000000000},
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         struct device *d = open_or_fail(good[i].spec);
@@ -43,8 +46,18 @@ static void a_spec_says_rate_latency_and_memory(void **state)
         d->ops->close(d);
     }
     static const char *const bad[] = {
-        "emulated:12", "emulated:12GB", "emulated:0GB/s", "emulated:-1GB/s", "emulated:/s", "emulated:12GB/s,20", "emulated:12GB/s,-1us",
-        "emulated:12GB/s,2h", "emulated:12GB/s,20us,much", "emulated:12GB/s,20us,1GB,more", "emulated:12GB/s,,", "emulated:nanGB/s",
+        "emulated:12",
+        "emulated:12GB",
+        "emulated:0GB/s",
+        "emulated:-1GB/s",
+        "emulated:/s",
+        "emulated:12GB/s,20",
+        "emulated:12GB/s,-1us",
+        "emulated:12GB/s,2h",
+        "emulated:12GB/s,20us,much",
+        "emulated:12GB/s,20us,1GB,more",
+        "emulated:12GB/s,,",
+        "emulated:nanGB/s",
         "emulated:12GB/s,1e9s",
         "emulated:11111111111111111111111111111111111111111111111111111111111111111"
         "1111111111111111111111111111111111111111111111111111111111111111GB/s",

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../codec/jpeg_maker.h"
+#include "../codec/image/jpeg_maker.h"
 
 static void write_file(const char *path, const void *bytes, size_t n)
 {

@@ -32,8 +32,7 @@ void assert_each_once(const struct tally *t, int count);
 uint64_t number_after(const char *text, const char *name);
 
 /* A whole test program. FB_TEST in the environment: one test by name or pattern. */
-#define run_photo_tests(tests)                                                                                                                   \
-    (cmocka_set_test_filter(getenv("FB_TEST")), cmocka_run_group_tests(tests, make_photos, remove_photos))
+#define run_photo_tests(tests) (cmocka_set_test_filter(getenv("FB_TEST")), cmocka_run_group_tests(tests, make_photos, remove_photos))
 int make_photos(void **state);
 int remove_photos(void **state);
 

@@ -184,7 +184,9 @@ static void reads_that_fail_carry_the_errno(void **state)
     static const struct {
         const char *spec;
         int sys_errno;
-    } cases[] = {{"fault:error=EIO,nth=20", EIO}, {"fault:error=EMFILE,at=open,nth=20", EMFILE}, {"fault:error=ENOMEM,nth=20", ENOMEM},
+    } cases[] = {{"fault:error=EIO,nth=20", EIO},
+                 {"fault:error=EMFILE,at=open,nth=20", EMFILE},
+                 {"fault:error=ENOMEM,nth=20", ENOMEM},
                  {"fault:error=EACCES,at=open,nth=20", EACCES}};
     for (int i = 0; i < 4; i++) {
         struct tally t = {0};

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../codec/jpeg_maker.h"
+#include "../codec/image/jpeg_maker.h"
 
 enum { SAMPLES = 40 };
 static char manifest[600];
@@ -59,7 +59,8 @@ static fb_options pair_options(void)
 
 static void assert_views_match(const fb_batch *b)
 {
-    const struct fb_array *image = fb_batch_array(b, 0), *view = fb_batch_array(b, 1), *score = fb_batch_array(b, 2), *mask = fb_batch_array(b, 3);
+    const struct fb_array *image = fb_batch_array(b, 0), *view = fb_batch_array(b, 1), *score = fb_batch_array(b, 2),
+                          *mask = fb_batch_array(b, 3);
     assert_int_equal(fb_batch_array_count(b), 4);
     assert_string_equal(image->name, "image");
     assert_string_equal(view->name, "view");

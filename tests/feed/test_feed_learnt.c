@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../codec/jpeg_maker.h"
+#include "../codec/image/jpeg_maker.h"
 
 static void evict_tails(const struct photo_folder *p, int classes)
 {

@@ -319,13 +319,12 @@ static void failures_are_bad_samples(void **state)
 static void wrong_texts_are_refused_and_the_context_is_let_go(void **state)
 {
     (void)state;
-    static const struct { const char *transforms, *said; } cases[] = {
-        {"normalize mean=0,0,0 std=1,1,1; map", "must be the last transform"},
-        {"map colour=red", "colour"},
-        {"map;map;map;map;map;map;map;map;map", "more than 8 map steps"},
-        {"crop_box labels=a,b,c,d", "no label called 'a'"},
-        {"random_horizontal_flip negate=label,age", "no label called 'age'"},
-        {"random_horizontal_flip swap=label", "pairs"},
+    static const struct {
+        const char *transforms, *said;
+    } cases[] = {
+        {"normalize mean=0,0,0 std=1,1,1; map", "must be the last transform"}, {"map colour=red", "colour"},
+        {"map;map;map;map;map;map;map;map;map", "more than 8 map steps"},      {"crop_box labels=a,b,c,d", "no label called 'a'"},
+        {"random_horizontal_flip negate=label,age", "no label called 'age'"},  {"random_horizontal_flip swap=label", "pairs"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct calls c = {0};

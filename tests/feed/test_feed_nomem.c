@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../codec/jpeg_maker.h"
+#include "../codec/image/jpeg_maker.h"
 #include "base/rng.h"
 
 enum { FILES = 6, HANGS_AFTER_S = 30 };
@@ -51,12 +51,12 @@ static bool fails(void)
     return is_it;
 }
 
-#define WRAP(type, name, parameters, arguments)                                                                                              \
-    type __real_##name parameters;                                                                                                           \
-    type __wrap_##name parameters;                                                                                                           \
-    type __wrap_##name parameters                                                                                                            \
-    {                                                                                                                                        \
-        return fails() ? NULL : __real_##name arguments;                                                                                     \
+#define WRAP(type, name, parameters, arguments)          \
+    type __real_##name parameters;                       \
+    type __wrap_##name parameters;                       \
+    type __wrap_##name parameters                        \
+    {                                                    \
+        return fails() ? NULL : __real_##name arguments; \
     }
 WRAP(void *, malloc, (size_t n), (n))
 WRAP(void *, calloc, (size_t n, size_t m), (n, m))
@@ -145,8 +145,10 @@ static void make_table_and_archive(void)
     for (int i = 0; i < FILES; i++)
         fprintf(f, "{\"path\": \"pictures/%d.jpg\", \"pose\": [%d, 0.5, 2], \"label\": %d}\n", i, i, i % 2);
     assert_int_equal(fclose(f), 0);
-    snprintf(command, sizeof(command), "cd '%s' && cp -r pictures labelled && cd labelled && "
-             "for i in *.jpg; do echo '{\"pose\": [1, 2.5]}' > ${i%%.jpg}.json; done && cd .. && tar -cf pictures.tar labelled", root);
+    snprintf(command, sizeof(command),
+             "cd '%s' && cp -r pictures labelled && cd labelled && "
+             "for i in *.jpg; do echo '{\"pose\": [1, 2.5]}' > ${i%%.jpg}.json; done && cd .. && tar -cf pictures.tar labelled",
+             root);
     assert_int_equal(system(command), 0);
 }
 
@@ -157,16 +159,32 @@ struct source {
 };
 
 static const struct source sources[] = {
-    {.name = "pictures", .folder = "pictures", .transforms = "random_resized_crop size=32,32; random_horizontal_flip p=0.5", .is_fresh = true},
+    {.name = "pictures",
+     .folder = "pictures",
+     .transforms = "random_resized_crop size=32,32; random_horizontal_flip p=0.5",
+     .is_fresh = true},
     {.name = "pictures of a size found out", .folder = "pictures", .transforms = "random_horizontal_flip p=0.5", .io = "pread"},
-    {.name = "pictures from a slow disk through a cache", .folder = "pictures", .transforms = "resize size=16,16", .io = "slow:latency_us=200",
+    {.name = "pictures from a slow disk through a cache",
+     .folder = "pictures",
+     .transforms = "resize size=16,16",
+     .io = "slow:latency_us=200",
      .is_cached = true},
-    {.name = "pictures in a given order through a function", .folder = "pictures", .transforms = "resize size=16,16; map size=16,16",
-     .takes_order = true, .maps = true},
-    {.name = "a table with labels, balanced", .folder = "table.csv", .fields = "age", .transforms = "resize size=16,16", .is_fresh = true,
+    {.name = "pictures in a given order through a function",
+     .folder = "pictures",
+     .transforms = "resize size=16,16; map size=16,16",
+     .takes_order = true,
+     .maps = true},
+    {.name = "a table with labels, balanced",
+     .folder = "table.csv",
+     .fields = "age",
+     .transforms = "resize size=16,16",
+     .is_fresh = true,
      .skips = true},
     {.name = "a table of JSON", .folder = "table.jsonl", .transforms = "resize size=16,16", .is_fresh = true},
-    {.name = "an archive, to a device", .folder = "pictures.tar", .transforms = "random_crop size=16", .device = "emulated:1GB/s,20us",
+    {.name = "an archive, to a device",
+     .folder = "pictures.tar",
+     .transforms = "random_crop size=16",
+     .device = "emulated:1GB/s,20us",
      .is_fresh = true},
     {.name = "rows", .folder = "rows", .sample = FB_SAMPLE_ROW, .is_fresh = true},
     {.name = "rows by io", .folder = "rows", .sample = FB_SAMPLE_ROW, .skips = true, .io = "slow:latency_us=100"},
@@ -305,7 +323,9 @@ static bool try_at(const struct source *s, enum mode m, long k, uint64_t expecte
     if (WIFEXITED(status) && (WEXITSTATUS(status) == FINE || WEXITSTATUS(status) == NO_MEMORY))
         return true;
     print_message("%s, allocation %ld fails %s: %s %d: %s\n", s->name, k, m == ONCE ? "once" : "and all after it",
-                  WIFEXITED(status) ? "outcome" : WTERMSIG(status) == SIGALRM ? "hangs" : "signal",
+                  WIFEXITED(status)             ? "outcome"
+                  : WTERMSIG(status) == SIGALRM ? "hangs"
+                                                : "signal",
                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), shared->said);
     return false;
 }

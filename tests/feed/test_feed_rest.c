@@ -35,7 +35,7 @@ bool __wrap_thread_cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, uint64
 
 static struct {
     _Atomic uint64_t calls;
-    uint64_t from;       /* the position of its first sample */
+    uint64_t from; /* the position of its first sample */
     int workers;
     _Atomic int inside;
 } meeting;

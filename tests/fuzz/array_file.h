@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../array/array_bytes.h"
+#include "../codec/array/array_bytes.h"
 
-#define PROMISE(X)                                                                                                                         \
-    do {                                                                                                                                   \
-        if (!(X)) {                                                                                                                        \
-            fprintf(stderr, "broken promise: %s\n", #X);                                                                                   \
-            abort();                                                                                                                       \
-        }                                                                                                                                  \
+#define PROMISE(X)                                       \
+    do {                                                 \
+        if (!(X)) {                                      \
+            fprintf(stderr, "broken promise: %s\n", #X); \
+            abort();                                     \
+        }                                                \
     } while (0)
 
 enum { MOST_BYTES = 1 << 20 }; /* of rows that are read */

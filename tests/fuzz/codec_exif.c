@@ -1,7 +1,7 @@
 /* The EXIF and XMP readers, and the words for what is no image, on any bytes at all. */
 #include <stdlib.h>
 
-#include "codec/codec_parts.h"
+#include "codec/codec_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "codec/hdf5_pool.h"
-#include "model/array.h"
+#include "codec/array/hdf5/hdf5_pool.h"
+#include "model/array/array.h"
 
 enum { OBJECT_SIZE = 1 << 16 };
 

@@ -1,4 +1,4 @@
-#include "codec/codec_parts.h"
+#include "codec/codec_internal.h"
 #include "codec_region.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

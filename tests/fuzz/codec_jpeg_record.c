@@ -5,8 +5,8 @@
  * right for this file and it was believed; C and SIMD agree; a record that a decode has left serves the next one, and again the pixels are
  * libjpeg-turbo's, with the bytes it names as with all of them.
  */
-#include "codec/jpeg_record.h"
-#include "codec/jpeg_turbo.h"
+#include "codec/image/jpeg/jpeg_record.h"
+#include "codec/image/jpeg/jpeg_turbo.h"
 #include "codec_region.h"
 
 enum { TAIL_BYTES = 12, IS_SEALED = 1, IS_WHOLE = 2, SCALE_SHIFT = 2 };
@@ -16,9 +16,9 @@ struct input {
     size_t n;
     struct image_header header; /* at the scale that is wanted */
     struct region region;
-    struct region in_file;      /* the same in pixels of the file */
-    uint8_t *theirs; /* libjpeg-turbo's pixels */
-    int verdict;     /* and what it says */
+    struct region in_file; /* the same in pixels of the file */
+    uint8_t *theirs;       /* libjpeg-turbo's pixels */
+    int verdict;           /* and what it says */
 };
 
 struct ours {
@@ -108,8 +108,7 @@ static void learn_and_use(const struct input *in)
     must_be_theirs(in, &plain);
     struct ours first = decode(in, in->file, NULL, 0, false);
     must_be_theirs(in, &first);
-    PROMISE(first.way == plain.way && first.record_bytes == plain.record_bytes &&
-            !memcmp(first.record, plain.record, first.record_bytes));
+    PROMISE(first.way == plain.way && first.record_bytes == plain.record_bytes && !memcmp(first.record, plain.record, first.record_bytes));
     if (first.record_bytes) {
         struct ours second = decode(in, in->file, first.record, first.record_bytes, false);
         PROMISE(second.way == CODEC_BY_RECORD && !second.record_bytes);

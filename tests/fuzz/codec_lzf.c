@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec/lzf.h"
+#include "codec/array/hdf5/lzf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 /* PNG: half of the inputs get their checksums mended first, or no change to a chunk would ever reach the decoder. */
 #include <zlib.h>
 
-#include "codec/codec_parts.h"
+#include "codec/codec_internal.h"
 #include "codec_region.h"
 
 static void put_big_endian_32(uint8_t *p, uint32_t value)

@@ -13,16 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec/codec.h"
+#include "codec/image/codec.h"
 
 enum { REGION_BYTES = 8, FUZZ_MAX_PIXELS = 1 << 20, FUZZ_MEMORY = 8 << 20 };
 
-#define PROMISE(condition)                                                                                                                 \
-    do {                                                                                                                                   \
-        if (!(condition)) {                                                                                                                \
-            fprintf(stderr, "broken promise: %s\n", #condition);                                                                           \
-            abort();                                                                                                                       \
-        }                                                                                                                                  \
+#define PROMISE(condition)                                       \
+    do {                                                         \
+        if (!(condition)) {                                      \
+            fprintf(stderr, "broken promise: %s\n", #condition); \
+            abort();                                             \
+        }                                                        \
     } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 
 #include "../model/seal.h"
 #include "base/budget.h"
-#include "model/fingerprint.h"
+#include "model/catalog/fingerprint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
 
 #include "../model/seal.h"
 #include "base/checksum.h"
-#include "dataset/pack_index.h"
-#include "dataset/tar_header.h"
+#include "dataset/pack/pack_index.h"
+#include "dataset/tar/tar_header.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "dataset/columns.h"
+#include "dataset/manifest/columns.h"
 
 /* Reads all rows; the sum depends on every cell. */
 static inline uint64_t sum_of_rows(struct table *t, uint64_t *rows)

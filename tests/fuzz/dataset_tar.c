@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataset/tar_reader.h"
+#include "dataset/tar/tar_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/s3_answer.h"
-#include "io/s3_list.h"
-#include "io/s3_profile.h"
-#include "io/s3_xml.h"
+#include "io/s3/s3_answer.h"
+#include "io/s3/s3_list.h"
+#include "io/s3/keys/s3_profile.h"
+#include "io/s3/s3_xml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -55,9 +55,10 @@ static void check_head(const char *text, size_t size)
         s3_answer_line(&a, text + at, n);
         at += n + 1;
     }
-    static const struct s3_wanted wanted[] = {{.length = S3_ALL, .room = 1000, .expected_size = S3_UNKNOWN},
-                                              {.offset = 10, .length = 100, .room = 100, .expected_size = S3_UNKNOWN},
-                                              {.offset = 10, .length = 100, .room = 50, .expected_size = 7, .expected_mtime_ns = 5, .may_skip = true}};
+    static const struct s3_wanted wanted[] = {
+        {.length = S3_ALL, .room = 1000, .expected_size = S3_UNKNOWN},
+        {.offset = 10, .length = 100, .room = 100, .expected_size = S3_UNKNOWN},
+        {.offset = 10, .length = 100, .room = 50, .expected_size = 7, .expected_mtime_ns = 5, .may_skip = true}};
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
         if (s3_answer_judge(&a, &wanted[i], &skip, &body, &why) == S3_TAKE) {
             assert(body <= wanted[i].room || body == S3_UNKNOWN);

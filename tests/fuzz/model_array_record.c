@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/array.h"
+#include "model/array/array.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define PROMISE(condition)                                                                                                                 \
-    do {                                                                                                                                   \
-        if (!(condition)) {                                                                                                                \
-            fprintf(stderr, "broken promise: %s\n", #condition);                                                                           \
-            abort();                                                                                                                       \
-        }                                                                                                                                  \
+#define PROMISE(condition)                                       \
+    do {                                                         \
+        if (!(condition)) {                                      \
+            fprintf(stderr, "broken promise: %s\n", #condition); \
+            abort();                                             \
+        }                                                        \
     } while (0)
 
 static uint64_t touch(const struct array_layout *a)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "jobs/report.h"
 
 /* The page names it; the engine, which has it, is not linked. */

@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/text.h"
-#include "codec/array_format.h"
-#include "codec/array_rows.h"
-#include "codec/unfilter.h"
+#include "base/text/text.h"
+#include "codec/array/array_format.h"
+#include "codec/array/array_rows.h"
+#include "codec/array/hdf5/decompress.h"
 
 static struct array_file file;
 static struct array_source source;

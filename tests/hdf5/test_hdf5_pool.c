@@ -15,9 +15,9 @@
 #include <cmocka.h>
 #include <hdf5.h>
 
-#include "codec/array_format.h"
-#include "codec/array_rows.h"
-#include "codec/unfilter.h"
+#include "codec/array/array_format.h"
+#include "codec/array/array_rows.h"
+#include "codec/array/hdf5/decompress.h"
 
 enum { ROWS = 7, COLUMNS = 5, THREADS = 8, TIMES = 25, MOST_HELPERS = 4 };
 

@@ -5,7 +5,7 @@
 #include <sys/sysmacros.h>
 
 #include "host/machine_sample.h"
-#include "host/proc_mounts.h"
+#include "host/proc/proc_mounts.h"
 
 static void a_line_of_diskstats_is_parsed_and_a_short_one_refused(void **state)
 {
@@ -103,8 +103,9 @@ static void a_disk_is_rotating_solid_or_nvme(void **state)
     struct tree t = tree_open();
     struct mounts *m = malloc(sizeof(*m));
     assert_non_null(m);
-    tree_write(&t, "proc/7/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:17 / /data rw shared:1 - ext4 /dev/sdb1 rw\n"
-                                       "3 1 259:0 / /fast rw - xfs /dev/nvme0n1 rw\n4 1 0:40 / /s3 rw - fuse mountpoint-s3 rw\nnonsense\n");
+    tree_write(&t, "proc/7/mountinfo",
+               "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:17 / /data rw shared:1 - ext4 /dev/sdb1 rw\n"
+               "3 1 259:0 / /fast rw - xfs /dev/nvme0n1 rw\n4 1 0:40 / /s3 rw - fuse mountpoint-s3 rw\nnonsense\n");
     tree_write(&t, "dev/block/8:1/queue/rotational", "1\n");
     tree_write(&t, "dev/block/8:17/queue/rotational", "0\n");
     assert_true(mounts_read(m, t.proc, 7, t.root));

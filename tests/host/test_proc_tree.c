@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "host/proc_sample.h"
+#include "host/proc/proc_sample.h"
 
 static void write_task(const struct tree *where, int pid, int tid, const char *comm)
 {

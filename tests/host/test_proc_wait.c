@@ -7,7 +7,7 @@
 
 #include <sys/syscall.h>
 
-#include "host/proc_wait.h"
+#include "host/proc/proc_wait.h"
 
 /* Descriptors of a made-up process: 3 a file, 4 a remote file, 5 a pipe, 6 a network socket, 7 a device. */
 static enum fd_kind kind_of(void *ctx, int fd)

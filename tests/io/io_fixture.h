@@ -53,19 +53,19 @@ int count_open_files(void);
 int in_child(int (*body)(void *), void *arg);
 
 /* Sleeps in small steps until `condition` or half a minute is over. */
-#define WAIT_FOR(condition)                                                                                                                \
-    do {                                                                                                                                   \
-        for (int wait_steps_ = 0; !(condition) && wait_steps_ < 30000; wait_steps_++)                                                      \
-            pause_1ms();                                                                                                                   \
-        assert_true(condition);                                                                                                            \
+#define WAIT_FOR(condition)                                                           \
+    do {                                                                              \
+        for (int wait_steps_ = 0; !(condition) && wait_steps_ < 30000; wait_steps_++) \
+            pause_1ms();                                                              \
+        assert_true(condition);                                                       \
     } while (0)
 void pause_1ms(void);
 
 /* One entry per back-end that reads files; the state is the spec. */
-#define FOR_EACH_READER(test)                                                                                                              \
-    {#test " [uring]", test, NULL, NULL, (void *)"uring"}, {#test " [pread]", test, NULL, NULL, (void *)"pread"},                         \
-        {#test " [slow]", test, NULL, NULL, (void *)"slow:latency_us=50,jitter_us=100,over=pread"},                                       \
-        {#test " [fault]", test, NULL, NULL, (void *)"fault:error=EIO,path=no-such-path;over=auto"},                                      \
+#define FOR_EACH_READER(test)                                                                                     \
+    {#test " [uring]", test, NULL, NULL, (void *)"uring"}, {#test " [pread]", test, NULL, NULL, (void *)"pread"}, \
+        {#test " [slow]", test, NULL, NULL, (void *)"slow:latency_us=50,jitter_us=100,over=pread"},               \
+        {#test " [fault]", test, NULL, NULL, (void *)"fault:error=EIO,path=no-such-path;over=auto"},              \
         {#test " [merge]", test, NULL, NULL, (void *)"merge:lanes=2,over=pread"}
 
 #endif

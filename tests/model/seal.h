@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "model/catalog_format.h"
+#include "model/catalog/catalog_format.h"
 
 /* size >= sizeof(struct catalog_header). */
 static inline void seal_again(uint8_t *bytes, size_t size)

@@ -20,9 +20,9 @@
 
 #include "base/checksum.h"
 #include "base/rng.h"
-#include "model/catalog_format.h"
-#include "model/catalog_save.h"
-#include "model/fingerprint.h"
+#include "model/catalog/catalog_format.h"
+#include "model/catalog/catalog_save.h"
+#include "model/catalog/fingerprint.h"
 #include "seal.h"
 
 static char directory[64];
@@ -311,9 +311,9 @@ static void the_fingerprint_is_keys_and_labels_and_nothing_else(void **state)
         bool is_same;
     } cases[] = {
         {base, true},
-        {{{"c", "b", "a"}, {"cat", "dog", "cat"}, NULL, 10, 1.5f, "x"}, true},           /* came in another order */
-        {{{"a", "b", "c"}, {"cat", "dog", "cat"}, NULL, 99, 1.5f, "x"}, true},           /* other sizes */
-        {{{"a", "b", "c"}, {"cat", "dog", "cat"}, "aardvark", 10, 1.5f, "x"}, true},     /* other numbers for the classes */
+        {{{"c", "b", "a"}, {"cat", "dog", "cat"}, NULL, 10, 1.5f, "x"}, true},       /* came in another order */
+        {{{"a", "b", "c"}, {"cat", "dog", "cat"}, NULL, 99, 1.5f, "x"}, true},       /* other sizes */
+        {{{"a", "b", "c"}, {"cat", "dog", "cat"}, "aardvark", 10, 1.5f, "x"}, true}, /* other numbers for the classes */
         {{{"a", "b", "c"}, {"cat", "dog", "cat"}, NULL, 10, 1.5f, "other name"}, true},
         {{{"a", "b", "c"}, {"cat", "dog", "dog"}, NULL, 10, 1.5f, "x"}, false},
         {{{"a", "b", "cc"}, {"cat", "dog", "cat"}, NULL, 10, 1.5f, "x"}, false},

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "model/catalog_format.h"
+#include "model/catalog/catalog_format.h"
 #include "seal.h"
 
 enum { SAMPLES = 40 };
@@ -31,7 +31,8 @@ static struct catalog_writer *filled(const char *mask_folder)
         snprintf(key, sizeof(key), "p/%03d.jpg", i);
         snprintf(mask, sizeof(mask), "%s/%03d.png", mask_folder, i % 3 ? i : 0);
         snprintf(view, sizeof(view), "v/%03d.jpg", i);
-        int64_t age = 100 + i, masks = catalog_add_file(w, mask, 7, 8, NULL), views = catalog_add_file(w, view, 1000u + (unsigned)i, i, NULL);
+        int64_t age = 100 + i, masks = catalog_add_file(w, mask, 7, 8, NULL),
+                views = catalog_add_file(w, view, 1000u + (unsigned)i, i, NULL);
         assert_true(masks >= 0 && views >= 0 && masks != views);
         struct catalog_sample s = {.key = key, .length = 10u * (unsigned)i, .object_size = 10u * (unsigned)i, .mtime_ns = i + 5};
         assert_int_equal(catalog_add_sample(w, &s, (const void *const[]){&age, &masks, &views}, NULL), 0);
@@ -105,7 +106,8 @@ static struct catalog *made_of_parts(const char *folder)
         snprintf(key, sizeof(key), "patient %03d", i);
         if (i == 7)
             strcpy(key, first); /* a patient may be called as the file is */
-        struct catalog_sample s = {.key = key, .object = first, .length = 10u * (unsigned)i, .object_size = 10u * (unsigned)i, .mtime_ns = 0};
+        struct catalog_sample s = {
+            .key = key, .object = first, .length = 10u * (unsigned)i, .object_size = 10u * (unsigned)i, .mtime_ns = 0};
         assert_int_equal(catalog_add_sample(w, &s, (const void *const[]){&age, &count}, NULL), 0);
     }
     assert_int_equal(catalog_finish(w, NULL, &c, NULL), 0);

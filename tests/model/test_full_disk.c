@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "model/catalog.h"
-#include "model/learnt.h"
+#include "model/catalog/catalog.h"
+#include "model/learnt/learnt.h"
 
 static char disk[64] = "/tmp/fb-full-disk-XXXXXX";
 static const struct learnt_identity file = {1000, 55};

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "model/learnt_format.h"
+#include "model/learnt/learnt_format.h"
 
 static char dir[256];
 static const struct log silent;
@@ -251,7 +251,7 @@ static void damage_is_never_returned(void **state)
             merge();
         for_each_file(round % 4 < 2 ? flip_bits : cut_off, &r);
         l = open_store();
-        count_found(l, 60); /* whatever is found is right: checked inside */
+        count_found(l, 60);      /* whatever is found is right: checked inside */
         put(l, 7, length_of(7)); /* and the store goes on working */
         struct scratch s = {0};
         assert_int_equal(learnt_get(l, key_of(7), &file, &s), length_of(7));
@@ -462,11 +462,16 @@ static void a_folder_that_others_may_write_to_is_not_used(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(records_come_back_in_this_process_and_the_next), TEST(a_record_of_a_changed_file_is_not_used),
-        TEST(a_later_record_replaces_an_earlier_one),         TEST(merging_keeps_all_and_removes_the_segments),
-        TEST(merging_drops_what_is_no_longer_current),        TEST(damage_is_never_returned),
-        TEST(a_killed_writer_loses_at_most_its_last_record),  TEST(a_place_that_cannot_be_written_is_an_empty_store),
-        TEST(hundreds_of_segments_take_few_descriptors),      TEST(many_segments_are_merged_at_the_next_start),
+        TEST(records_come_back_in_this_process_and_the_next),
+        TEST(a_record_of_a_changed_file_is_not_used),
+        TEST(a_later_record_replaces_an_earlier_one),
+        TEST(merging_keeps_all_and_removes_the_segments),
+        TEST(merging_drops_what_is_no_longer_current),
+        TEST(damage_is_never_returned),
+        TEST(a_killed_writer_loses_at_most_its_last_record),
+        TEST(a_place_that_cannot_be_written_is_an_empty_store),
+        TEST(hundreds_of_segments_take_few_descriptors),
+        TEST(many_segments_are_merged_at_the_next_start),
         TEST(a_merge_takes_every_segment_however_few_descriptors_there_are),
         TEST(a_merge_that_knows_no_catalog_keeps_the_newest_record),
         TEST(an_index_that_is_read_is_the_one_that_is_mapped),

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "model/catalog.h"
-#include "model/learnt.h"
+#include "model/catalog/catalog.h"
+#include "model/learnt/learnt.h"
 
 static bool has_no_locks; /* as Lustre without -o flock */
 static bool merges_first; /* another process merges just before the next lock */

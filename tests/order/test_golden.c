@@ -23,7 +23,7 @@
 #include "base/rng.h"
 #include "order/ranks.h"
 #include "order/state.h"
-#include "order/window.h"
+#include "order/order_window.h"
 
 static const char *file_name;
 

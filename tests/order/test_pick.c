@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "order/edit_distance.h"
+#include "base/text/edit_distance.h"
 #include "order/pick.h"
 
 static void choices_are_frozen(void **state)

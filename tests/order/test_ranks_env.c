@@ -100,7 +100,7 @@ static void a_worker_of_ray_believes_ray_and_not_the_launcher_of_its_raylet(void
     expect("RAY_RAYLET_PID=77 RAY_JOB_ID=01000000 RANK=5 WORLD_SIZE=16 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 NODE_RANK=1", 5, 16);
     expect("SLURM_PROCID=1 SLURM_NTASKS=4 RAY_RAYLET_PID=77 RANK=5 WORLD_SIZE=16 LOCAL_RANK=1", 5, 16);
     expect("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 RAY_RAYLET_PID=77 RANK=5 WORLD_SIZE=16", 5, 16);
-    expect("RAY_RAYLET_PID=77 RAY_JOB_ID=01000000", 0, 1);                /* a task by itself */
+    expect("RAY_RAYLET_PID=77 RAY_JOB_ID=01000000", 0, 1); /* a task by itself */
     expect("RAY_RAYLET_PID=77 SLURM_PROCID=0 SLURM_NTASKS=1", 0, 1);
     expect_refusal("RAY_RAYLET_PID=77 SLURM_PROCID=1 SLURM_NTASKS=4", "Ray SLURM_PROCID=1 SLURM_NTASKS=4");
     expect_refusal("RAY_RAYLET_PID=77 PMI_RANK=0 PMI_SIZE=2", "Ray PMI_RANK=0 PMI_SIZE=2");

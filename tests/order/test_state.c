@@ -32,16 +32,22 @@ static void the_text_is_as_documented(void **state)
     (void)state;
     char text[1024];
     int n = state_write(&example, text, sizeof(text));
-    assert_string_equal(text, "{\"version\":2,\"seed\":7,\"epoch\":3,\"position\":25600,\"fingerprint\":\"0000000000000abc\",\"samples\":30000,"
-                              "\"data\":\"0000000000000def\",\"data_samples\":40000,\"keys\":\"0000000000000123\","
-                              "\"labels\":\"0000000000000456\",\"order\":\"shuffled\",\"skip\":[[512,1024]],\"check\":\"237df31c417bb94b\"}");
+    assert_string_equal(text,
+                        "{\"version\":2,\"seed\":7,\"epoch\":3,\"position\":25600,\"fingerprint\":\"0000000000000abc\",\"samples\":30000,"
+                        "\"data\":\"0000000000000def\",\"data_samples\":40000,\"keys\":\"0000000000000123\","
+                        "\"labels\":\"0000000000000456\",\"order\":\"shuffled\",\"skip\":[[512,1024]],\"check\":\"237df31c417bb94b\"}");
     assert_int_equal(n, strlen(text));
 }
 
 static struct state random_state(struct rng *r, int shift)
 {
     struct state s = {.seed = rng_u64(r) >> shift, .epoch = rng_u64(r) >> 1 >> shift, .position = rng_u64(r) >> 1 >> shift};
-    s.origin = (struct origin){rng_u64(r), rng_u64(r) >> 1 >> shift, rng_u64(r), rng_u64(r) >> 1 >> shift, rng_u64(r), rng_u64(r),
+    s.origin = (struct origin){rng_u64(r),
+                               rng_u64(r) >> 1 >> shift,
+                               rng_u64(r),
+                               rng_u64(r) >> 1 >> shift,
+                               rng_u64(r),
+                               rng_u64(r),
                                (enum order_kind)rng_below(r, ORDER_KINDS)};
     uint64_t at = 0;
     for (uint64_t k = rng_below(r, SKIPS_MOST + 1); k > 0; k--) {
@@ -142,9 +148,20 @@ static void any_change_of_a_field_is_noticed(void **state)
 {
     (void)state;
     static const char *const changes[][2] = {
-        {"\"seed\":7", "\"seed\":8"}, {"\"epoch\":3", "\"epoch\":2"}, {"25600", "25601"}, {"abc", "abd"}, {"30000", "30001"},
-        {"def", "dee"}, {"40000", "40001"}, {"0123", "0122"}, {"0456", "0457"}, {"shuffled", "plain"}, {"[512,1024]", "[512,1025]"},
-        {"\"skip\":[[512,1024]],", ""}, {"\"version\":2", "\"version\":1"}, {"237d", "237e"},
+        {"\"seed\":7", "\"seed\":8"},
+        {"\"epoch\":3", "\"epoch\":2"},
+        {"25600", "25601"},
+        {"abc", "abd"},
+        {"30000", "30001"},
+        {"def", "dee"},
+        {"40000", "40001"},
+        {"0123", "0122"},
+        {"0456", "0457"},
+        {"shuffled", "plain"},
+        {"[512,1024]", "[512,1025]"},
+        {"\"skip\":[[512,1024]],", ""},
+        {"\"version\":2", "\"version\":1"},
+        {"237d", "237e"},
     };
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         struct state s;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "model/fingerprint.h"
+#include "model/catalog/fingerprint.h"
 #include "order/subset.h"
 
 static const struct subset_request everything = {.fraction = 1};

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "transform/kernels.h"
+#include "transform/image/kernels/image_kernels.h"
 #include "transform/pipeline.h"
 
 enum { IMAGES = 512, PLACES = 64, ROUNDS = 5 };

@@ -1,0 +1,253 @@
+/* fullbore info DATA: what is in there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "cli/cli.h"
+#include "jobs/info.h"
+
+struct info_options {
+    uint64_t memory;
+    bool json;
+};
+
+static const struct option options[] = {
+    {"memory", OPTION_SIZE, offsetof(struct info_options, memory), 0, 0, NULL, "SIZE",
+     "arrays: say what will be slow with this budget, e.g. 2GiB (default: that of a loader here)"},
+    {"json", OPTION_FLAG, offsetof(struct info_options, json), .help = "one JSON object on stdout"},
+    {0},
+};
+
+static void put_numbers(struct text *t, const char *name, const uint64_t *x, int n)
+{
+    text_printf(t, ",\"%s\":[", name);
+    for (int i = 0; i < n; i++)
+        text_printf(t, "%s%llu", i ? "," : "", (unsigned long long)x[i]);
+    text_printf(t, "]");
+}
+
+static void put_array(struct text *t, const struct info_array *a)
+{
+    text_printf(t, "{\"name\":");
+    text_json_string(t, a->name);
+    text_printf(t, ",\"dtype\":\"%s\",\"storage\":\"%s\"", a->dtype ? fb_dtype_name(a->dtype) : "", a->storage);
+    put_numbers(t, "shape", a->shape, a->ndim);
+    if (a->chunks)
+        put_numbers(t, "chunk_shape", a->chunk_shape, a->ndim);
+    text_printf(t, ",\"chunks\":%llu,\"chunks_never_written\":%llu,\"filters\":\"%s\",\"bytes\":%llu,\"stored_bytes\":%llu",
+                (unsigned long long)a->chunks, (unsigned long long)a->missing_chunks, a->filters, (unsigned long long)a->bytes,
+                (unsigned long long)a->stored_bytes);
+    text_printf(t, ",\"rows_smallest\":%llu,\"rows_largest\":%llu,\"files\":%llu,\"problem\":", (unsigned long long)a->least_rows,
+                (unsigned long long)a->most_rows, (unsigned long long)a->files);
+    text_json_string(t, a->problem);
+    text_printf(t, "}");
+}
+
+static void put_arrays(struct text *t, const struct info *i)
+{
+    const struct info_sound *s = &i->sound;
+    text_printf(t, ",\"has_rows\":%s,\"rows\":%llu,\"arrays\":[", i->has_rows ? "true" : "false", (unsigned long long)i->rows);
+    for (int k = 0; k < i->array_count; k++) {
+        text_printf(t, "%s", k ? "," : "");
+        put_array(t, &i->array[k]);
+    }
+    text_printf(t, "]");
+    if (s->most_channels)
+        text_printf(t,
+                    ",\"sound\":{\"frames_shortest\":%llu,\"frames_longest\":%llu,\"rate_lowest_hz\":%u,\"rate_highest_hz\":%u,"
+                    "\"channels_fewest\":%u,\"channels_most\":%u,\"seconds_looked_at\":%.3f}",
+                    (unsigned long long)s->shortest, (unsigned long long)s->longest, s->least_rate, s->most_rate, s->least_channels,
+                    s->most_channels, s->seconds);
+    text_printf(t, ",\"slow\":[");
+    for (int k = 0; k < i->remark_count; k++) {
+        text_printf(t, "%s", k ? "," : "");
+        text_json_string(t, i->remark[k]);
+    }
+    text_printf(t, "]");
+}
+
+static void print_json(const struct info *i)
+{
+    struct text t = {.limit = 1 << 22};
+    text_printf(&t, "{\"kind\":\"%s\",\"root\":", i->kind);
+    text_json_string(&t, i->root);
+    text_printf(&t, ",\"samples\":%llu,\"bytes\":%llu,\"smallest_bytes\":%llu,\"largest_bytes\":%llu,\"classes\":%d",
+                (unsigned long long)i->samples, (unsigned long long)i->bytes, (unsigned long long)i->smallest_bytes,
+                (unsigned long long)i->largest_bytes, i->classes);
+    text_printf(&t, ",\"smallest_class_samples\":%llu,\"largest_class_samples\":%llu", (unsigned long long)i->smallest_class,
+                (unsigned long long)i->largest_class);
+    text_printf(&t, ",\"fingerprint\":\"%016llx\",\"catalog_is_new\":%s,\"open_seconds\":%.6f,\"family\":\"%s\",\"fields\":[",
+                (unsigned long long)i->fingerprint, i->is_fresh ? "true" : "false", i->open_seconds, i->family);
+    bool is_image = strcmp(i->family, "image") == 0;
+    text_printf(&t, "%s", is_image ? "{\"name\":\"image\"}" : "");
+    for (int k = 0; k < i->field_count; k++) {
+        text_printf(&t, "%s{\"name\":", k || is_image ? "," : "");
+        text_json_string(&t, i->field[k].name);
+        text_printf(&t, ",\"dtype\":\"%s\",\"length\":%lld,\"is_class\":%s}", fb_dtype_name(i->field[k].dtype),
+                    (long long)i->field[k].length, i->field[k].is_class ? "true" : "false");
+    }
+    text_printf(&t, "],\"files\":[");
+    for (int k = 0; k < i->file_count; k++) {
+        text_printf(&t, "%s", k ? "," : "");
+        text_json_string(&t, i->file[k]);
+    }
+    text_printf(&t, "],\"headers_read\":%llu,\"formats\":{", (unsigned long long)i->looked);
+    for (int k = 0; k < i->format_count; k++)
+        text_printf(&t, "%s\"%s\":%llu", k ? "," : "", i->format[k].name, (unsigned long long)i->format[k].files);
+    text_printf(&t, "},\"width_median\":%u,\"height_median\":%u,\"width_largest\":%u,\"height_largest\":%u,\"left_out\":", i->width_median,
+                i->height_median, i->width_most, i->height_most);
+    if (i->left_out)
+        text_json_string(&t, i->left_out);
+    else
+        text_printf(&t, "null");
+    text_printf(&t, ",\"damaged_example\":");
+    if (i->damaged_example)
+        text_json_string(&t, i->damaged_example);
+    else
+        text_printf(&t, "null");
+    if (!is_image)
+        put_arrays(&t, i);
+    text_printf(&t, "}");
+    say_json(&t);
+    text_free(&t);
+}
+
+static void print_labels(const struct info *i)
+{
+    for (int k = 0; k < i->field_count; k++) {
+        const struct info_field *f = &i->field[k];
+        if (f->is_class)
+            say("%-12s %s: %d classes of %llu to %llu samples\n", k ? "" : "labels", f->name, i->classes,
+                (unsigned long long)i->smallest_class, (unsigned long long)i->largest_class);
+        else if (f->length > 1)
+            say("%-12s %s: %s vector of %lld\n", k ? "" : "labels", f->name, fb_dtype_name(f->dtype), (long long)f->length);
+        else
+            say("%-12s %s: %s\n", k ? "" : "labels", f->name, fb_dtype_name(f->dtype));
+    }
+    if (!i->field_count)
+        say("%-12s none\n", "labels");
+    for (int k = 0; k < i->file_count; k++) {
+        char shown[256];
+        say("%-12s %s\n", k ? "" : "more files", text_escape(i->file[k], shown, sizeof(shown)));
+    }
+}
+
+/* "60000 x 1024" */
+static const char *show_shape(const uint64_t *shape, int ndim, char *out, size_t out_size)
+{
+    int at = snprintf(out, out_size, "%s", ndim ? "" : "one number");
+    for (int d = 0; d < ndim && (size_t)at < out_size; d++)
+        at += snprintf(out + at, out_size - (size_t)at, "%s%llu", d ? " x " : "", (unsigned long long)shape[d]);
+    return out;
+}
+
+static void print_array(const struct info_array *a, bool is_first)
+{
+    char name[100], shape[100], chunk[100], size[32];
+    say("%-12s %s: %s %s", is_first ? "arrays" : "", a->name[0] ? text_escape(a->name, name, sizeof(name)) : "(the only one)",
+        a->dtype ? fb_dtype_name(a->dtype) : "no numbers", show_shape(a->shape, a->ndim, shape, sizeof(shape)));
+    if (a->least_rows != a->most_rows)
+        say(" (%llu to %llu rows)", (unsigned long long)a->least_rows, (unsigned long long)a->most_rows);
+    if (a->chunks)
+        say(", %llu chunks of %s", (unsigned long long)a->chunks, show_shape(a->chunk_shape, a->ndim, chunk, sizeof(chunk)));
+    else
+        say(", %s", a->storage);
+    if (a->missing_chunks)
+        say(" (%llu never written)", (unsigned long long)a->missing_chunks);
+    if (a->filters[0])
+        say(", %s", a->filters);
+    say(", %s", text_size(a->bytes, size, sizeof(size)));
+    if (a->stored_bytes && a->stored_bytes != a->bytes)
+        say(" stored in %s", text_size(a->stored_bytes, size, sizeof(size)));
+    say("\n");
+}
+
+static void print_sound(const struct info_sound *s, uint64_t looked)
+{
+    say("%-12s %.2f to %.2f s (%llu to %llu frames), ", "sound", s->most_rate ? (double)s->shortest / s->most_rate : 0,
+        s->most_rate ? (double)s->longest / s->most_rate : 0, (unsigned long long)s->shortest, (unsigned long long)s->longest);
+    if (s->least_rate == s->most_rate)
+        say("%u Hz, ", s->most_rate);
+    else
+        say("%u to %u Hz, ", s->least_rate, s->most_rate);
+    if (s->least_channels == s->most_channels)
+        say("%u channel%s", s->most_channels, s->most_channels == 1 ? "" : "s");
+    else
+        say("%u to %u channels", s->least_channels, s->most_channels);
+    say("; %.1f s in all of the %llu looked at\n", s->seconds, (unsigned long long)looked);
+}
+
+static void print_arrays(const struct info *i)
+{
+    if (i->has_rows && i->rows)
+        say("%-12s %llu; a sample is a row, or with sample=\"file\" a whole file\n", "rows", (unsigned long long)i->rows);
+    if (i->sound.most_channels)
+        print_sound(&i->sound, i->looked);
+    else
+        for (int k = 0; k < i->array_count; k++)
+            print_array(&i->array[k], k == 0);
+    for (int k = 0; k < i->remark_count; k++)
+        say("%-12s %s\n", k ? "" : "to know", i->remark[k]);
+}
+
+static void print_table(const struct info *i)
+{
+    char a[32], b[32], c[32], d[32], root[512];
+    say("%-12s %s %s\n", "source", i->kind, text_escape(i->root, root, sizeof(root)));
+    say("%-12s %llu, %s (mean %s, %s to %s)\n", strcmp(i->family, "array") == 0 ? "files" : "samples", (unsigned long long)i->samples,
+        text_size(i->bytes, a, sizeof(a)), text_size(i->samples ? i->bytes / i->samples : 0, b, sizeof(b)),
+        text_size(i->smallest_bytes, c, sizeof(c)), text_size(i->largest_bytes, d, sizeof(d)));
+    print_labels(i);
+    say("%-12s ", "formats");
+    for (int k = 0; k < i->format_count; k++)
+        say("%s%s %.0f %%", k ? ", " : "", i->format[k].name, 100.0 * (double)i->format[k].files / (double)i->looked);
+    say(" (headers of %llu files)\n", (unsigned long long)i->looked);
+    if (i->width_median)
+        say("%-12s %u x %u median, %u x %u largest seen (width x height)\n", "size", i->width_median, i->height_median, i->width_most,
+            i->height_most);
+    print_arrays(i);
+    if (i->left_out)
+        say("%-12s %s\n", "left out", i->left_out);
+    if (i->damaged_example)
+        say("%-12s %s\n", "damaged", i->damaged_example);
+    say("%-12s %016llx\n", "fingerprint", (unsigned long long)i->fingerprint);
+    say("%-12s %s, opened in %.1f ms\n", "catalog", i->is_fresh ? "made now" : "kept from before", i->open_seconds * 1e3);
+}
+
+static int run(int argc, char **argv, uint64_t started_ns)
+{
+    (void)started_ns;
+    struct info_options chosen = {0};
+    const char *source[1];
+    int rc = cli_parse(&verb_info, argc, argv, &chosen, source, 1);
+    if (rc < 0)
+        return -1 - rc;
+    fb_options o;
+    struct fb_error e = {0};
+    struct info i;
+    fb_init_options(&o);
+    cli_wire(&o);
+    o.source = source[0];
+    o.memory = chosen.memory;
+    if (info_of(&o, &i, &e) < 0)
+        return cli_fail(&e);
+    if (chosen.json)
+        print_json(&i);
+    else
+        print_table(&i);
+    info_free(&i);
+    return EXIT_DONE;
+}
+
+const struct verb verb_info = {
+    .name = "info",
+    .usage = "DATA [--memory SIZE] [--json]",
+    .summary = "say what a folder, glob, manifest or file holds: samples, labels, formats, sizes, arrays and what will be slow with them",
+    .examples = "  fullbore info photos/                 a folder with one folder per class\n"
+                "  fullbore info 'scans/**/*.png'        a glob (quoted, so that the shell leaves it alone)\n"
+                "  fullbore info labels.csv --json       a manifest, for machines\n"
+                "  fullbore info train.h5                arrays: shapes, chunks, filters, and what will be slow\n",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,27 @@
+#define SNDFILE_LATE_OWN
+#include "codec/sound/sndfile_dynlib.h"
+
+#include <pthread.h>
+
+struct sndfile_late sndfile_late;
+static struct fb_error outcome;
+
+#define CALL(member) LATE_CALL(sndfile_late, member, sf_##member)
+
+static void open_once(void)
+{
+    static const struct late_call calls[] = {CALL(open_virtual), CALL(readf_float), CALL(seek), CALL(strerror), CALL(close), {0}};
+    static const char *const names[] = {"libsndfile.so.1", NULL};
+    static const struct late_library library = {"libsndfile", names, "decode", "install libsndfile 1.1 or later (Debian: libsndfile1)",
+                                                calls};
+    late_open(&library, &sndfile_late, &outcome);
+}
+
+int sndfile_late_open(struct fb_error *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_once);
+    if (outcome.code && e && e->code == 0)
+        *e = outcome;
+    return outcome.code;
+}

@@ -1,0 +1,32 @@
+/* libsndfile, opened when compressed sound is first met: it brings eight codecs along (base/late.h). The functions have their usual names;
+ * nothing may call one before sndfile_late_open has returned 0. */
+#ifndef FB_CODEC_SNDFILE_LATE_H
+#define FB_CODEC_SNDFILE_LATE_H
+
+#include <sndfile.h>
+
+#include "base/dynlib.h"
+
+struct sndfile_late {
+    LATE_MEMBER(open_virtual, sf_open_virtual);
+    LATE_MEMBER(readf_float, sf_readf_float);
+    LATE_MEMBER(seek, sf_seek);
+    LATE_MEMBER(strerror, sf_strerror);
+    LATE_MEMBER(close, sf_close);
+};
+
+/* Constant once sndfile_late_open has returned 0. */
+extern struct sndfile_late sndfile_late;
+
+/* The first call opens it, later ones repeat the outcome. FB_E_UNSUPPORTED. Any thread. */
+int sndfile_late_open(struct fb_error *e);
+
+#ifndef SNDFILE_LATE_OWN
+#define sf_open_virtual sndfile_late.open_virtual
+#define sf_readf_float sndfile_late.readf_float
+#define sf_seek sndfile_late.seek
+#define sf_strerror sndfile_late.strerror
+#define sf_close sndfile_late.close
+#endif
+
+#endif

@@ -1,0 +1,96 @@
+#include "dataset/folder/left_out.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataset/image_names.h"
+
+static struct left_out_entry *find(struct left_out *l, const char *kind)
+{
+    for (int i = 0; i < l->kinds; i++)
+        if (strcmp(l->entry[i].kind, kind) == 0)
+            return &l->entry[i];
+    return NULL;
+}
+
+void left_out_add(struct left_out *l, const char *kind)
+{
+    struct left_out_entry *entry = find(l, kind);
+    if (!entry && l->kinds >= LEFT_OUT_KINDS - 1) {
+        kind = "others";
+        entry = find(l, kind);
+    }
+    if (!entry) {
+        entry = &l->entry[l->kinds++];
+        snprintf(entry->kind, sizeof(entry->kind), "%s", kind);
+    }
+    entry->count++;
+    l->total++;
+}
+
+void left_out_add_file(struct left_out *l, const char *name)
+{
+    const char *extension = image_name_extension(name);
+    char kind[16] = ".";
+    size_t n = strlen(extension);
+    if (n == 0 || n > sizeof(kind) - 2) {
+        left_out_add(l, "no extension");
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!isalnum((unsigned char)extension[i]) && extension[i] != '_' && extension[i] != '-') {
+            left_out_add(l, "others");
+            return;
+        }
+        kind[i + 1] = (char)tolower((unsigned char)extension[i]);
+    }
+    left_out_add(l, kind);
+}
+
+static int compare_counts(const void *a, const void *b)
+{
+    const struct left_out_entry *x = a, *y = b;
+    return x->count == y->count ? strcmp(x->kind, y->kind) : x->count < y->count ? 1 : -1;
+}
+
+static void sort_counts(struct left_out *l)
+{
+    qsort(l->entry, (size_t)l->kinds, sizeof(l->entry[0]), compare_counts);
+}
+
+void left_out_note(struct left_out *l, struct text *out)
+{
+    sort_counts(l);
+    for (int i = 0; i < l->kinds; i++)
+        text_printf(out, "%s%llu %s", i ? ", " : "", (unsigned long long)l->entry[i].count, l->entry[i].kind);
+}
+
+char *left_out_number(uint64_t n, char *out, size_t out_size)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
+    size_t used = 0;
+    for (int i = 0; i < length && used + 2 < out_size; i++) {
+        if (i && (length - i) % 3 == 0)
+            out[used++] = ',';
+        out[used++] = digits[i];
+    }
+    out[used] = 0;
+    return out;
+}
+
+void left_out_say(struct left_out *l, int most, char *out, size_t out_size)
+{
+    sort_counts(l);
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < l->kinds && i < most && used < out_size; i++) {
+        char number[32];
+        used += (size_t)snprintf(out + used, out_size - used, "%s%s %s", i ? ", " : "", l->entry[i].kind,
+                                 left_out_number(l->entry[i].count, number, sizeof(number)));
+    }
+    if (l->kinds > most && used < out_size)
+        snprintf(out + used, out_size - used, ", ...");
+}

@@ -1,0 +1,264 @@
+/* Looking into array files and recordings that lie in a bucket: by ranged reads.
+ *
+ * The start of an object tells nearly all that is wanted to know; what lies elsewhere (the directory of an .npz) is fetched as it is asked
+ * for, a window at a time. Each of those is a round trip, so before many objects are looked into one by one, the starts of a few hundred
+ * are fetched side by side and what they tell is kept as learnt records.
+ *
+ * HDF5 is not read in a bucket: its structure is found out by libhdf5, which wants a file.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "codec/array/array_format.h"
+#include "feed/arrays.h"
+#include "feed/feed.h"
+
+enum { HEAD_BYTES = 16 << 10, WINDOW_BYTES = 256 << 10, ASK_EVERY_NS = 50000000 };
+
+/* ---- reads that are waited for ---- */
+
+struct part {
+    struct io_request request;
+    struct fb_error error;
+    uint8_t *bytes; /* behind the parts */
+};
+
+/* Several reads. Whoever is last, the one who waits or the last read, frees them. */
+struct parts {
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    uint32_t left; /* under lock; the waiting one counts, too */
+    uint32_t count;
+    struct part part[];
+};
+
+static void let_go(struct parts *p)
+{
+    pthread_mutex_lock(&p->lock);
+    bool is_last = --p->left == 0;
+    pthread_cond_signal(&p->came);
+    pthread_mutex_unlock(&p->lock);
+    if (!is_last)
+        return;
+    pthread_cond_destroy(&p->came);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+static void part_done(struct io_request *r)
+{
+    let_go(r->owner);
+}
+
+static struct parts *parts_new(uint32_t count, size_t bytes_each)
+{
+    size_t each = (bytes_each + IO_TAIL + 63) & ~(size_t)63, head = sizeof(struct parts) + count * sizeof(struct part);
+    struct parts *p = calloc(1, head + count * each);
+    if (!p)
+        return NULL;
+    p->left = 1;
+    p->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        p->part[i].bytes = (uint8_t *)p + head + i * each;
+    pthread_mutex_init(&p->lock, NULL);
+    thread_cond_init(&p->came);
+    return p;
+}
+
+static void start(const struct look_reader *l, struct parts *p, uint32_t i, const struct catalog_sample *s, uint64_t offset,
+                  uint64_t length)
+{
+    struct part *x = &p->part[i];
+    error_clear(&x->error);
+    x->request = (struct io_request){.dir_fd = -1,
+                                     .path = s->object,
+                                     .offset = s->offset + offset,
+                                     .length = length,
+                                     .buffer = x->bytes,
+                                     .capacity = length + IO_TAIL,
+                                     .done = part_done,
+                                     .owner = p,
+                                     .error = &x->error,
+                                     .expected_mtime_ns = s->mtime_ns,
+                                     .must_match = true};
+    pthread_mutex_lock(&p->lock);
+    p->left++;
+    pthread_mutex_unlock(&p->lock);
+    l->io->ops->submit(l->io, &x->request, i + 1 < p->count);
+}
+
+/* Negative: interrupted. The reads then go on without us. */
+static int await(const struct look_reader *l, struct parts *p, struct fb_error *e)
+{
+    int rc = 0;
+    pthread_mutex_lock(&p->lock);
+    while (rc == 0 && p->left > 1) {
+        if (thread_cond_wait_until(&p->came, &p->lock, clock_now_ns() + ASK_EVERY_NS) || !l->interrupted)
+            continue;
+        pthread_mutex_unlock(&p->lock);
+        if (l->interrupted(l->ctx))
+            rc = error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while files were looked into");
+        pthread_mutex_lock(&p->lock);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}
+
+static int check_part(const struct part *x, struct fb_error *e)
+{
+    const struct io_request *r = &x->request;
+    if (r->status < 0) {
+        *e = x->error;
+        return e->code ? e->code : error_set(e, r->status, "read", "the read failed");
+    }
+    if (r->status == 0 && r->got == r->length)
+        return 0;
+    return error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of its own structure", (unsigned long long)(r->offset + r->got));
+}
+
+static int read_now(const struct look_reader *l, const struct catalog_sample *s, uint64_t offset, uint64_t length, uint8_t *out,
+                    struct fb_error *e)
+{
+    struct parts *p = parts_new(1, length);
+    if (!p)
+        return error_set(e, FB_E_NOMEM, "read", "no memory to look into a file");
+    start(l, p, 0, s, offset, length);
+    int rc = await(l, p, e);
+    if (rc == 0)
+        rc = check_part(&p->part[0], e);
+    if (rc == 0)
+        memcpy(out, p->part[0].bytes, length);
+    let_go(p);
+    return rc;
+}
+
+/* ---- an object as an array_source ---- */
+
+struct object {
+    const struct look_reader *reader;
+    const struct catalog_sample *sample;
+    const uint8_t *head;
+    uint64_t head_bytes;
+    uint8_t *window;
+    uint64_t window_at, window_bytes;
+};
+
+static int move_window(struct object *o, uint64_t offset, struct fb_error *e)
+{
+    uint64_t left = o->sample->length - offset;
+    if (!o->window && !(o->window = malloc(WINDOW_BYTES)))
+        return error_set(e, FB_E_NOMEM, "read", "no memory to look into a file");
+    o->window_at = offset;
+    o->window_bytes = 0;
+    uint64_t n = left < WINDOW_BYTES ? left : WINDOW_BYTES;
+    FB_TRY(read_now(o->reader, o->sample, offset, n, o->window, e));
+    o->window_bytes = n;
+    return 0;
+}
+
+static int read_object(void *ctx, uint64_t offset, uint64_t length, void *out, struct fb_error *e)
+{
+    struct object *o = ctx;
+    uint64_t size = o->sample->length;
+    if (offset > size || length > size - offset)
+        return error_set(e, FB_E_DATA, "decode", "it ends at byte %llu, inside of its own structure", (unsigned long long)size);
+    if (offset + length <= o->head_bytes) {
+        memcpy(out, o->head + offset, length);
+        return 0;
+    }
+    if (length > WINDOW_BYTES)
+        return read_now(o->reader, o->sample, offset, length, out, e);
+    if (offset < o->window_at || offset + length > o->window_at + o->window_bytes)
+        FB_TRY(move_window(o, offset, e));
+    memcpy(out, o->window + (offset - o->window_at), length);
+    return 0;
+}
+
+static int refuse_hdf5(struct fb_error *e)
+{
+    error_set(e, FB_E_UNSUPPORTED, "dataset", "HDF5 files are not read in a bucket");
+    error_remedy(e, "copy it to a disk first: fullbore stage s3://bucket/... FOLDER");
+    return FB_E_UNSUPPORTED;
+}
+
+static int describe(const struct look_reader *l, const struct catalog_sample *s, const uint8_t *head, uint64_t n, struct array_file *out,
+                    struct fb_error *e)
+{
+    const struct array_ops *ops = array_find_format(head, n);
+    if (ops == &array_hdf5)
+        return refuse_hdf5(e);
+    if (!ops) {
+        error_set(e, FB_E_DATA, "decode",
+                  "it is neither sound nor an array (npy, npz, safetensors, WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, W64)");
+        error_remedy(e, "take it out of the data set");
+        return FB_E_DATA;
+    }
+    struct object o = {.reader = l, .sample = s, .head = head, .head_bytes = n};
+    struct array_source source = {.size = s->length, .read = read_object, .ctx = &o};
+    int rc = ops->describe(&source, out, e);
+    free(o.window);
+    return rc;
+}
+
+static uint64_t head_of(const struct catalog_sample *s)
+{
+    return s->length < HEAD_BYTES ? s->length : HEAD_BYTES;
+}
+
+int look_through(const struct look_reader *l, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+{
+    uint8_t head[HEAD_BYTES];
+    if (s->length == 0)
+        return error_set(e, FB_E_DATA, "decode", "the file is empty");
+    FB_TRY(read_now(l, s, 0, head_of(s), head, e));
+    return describe(l, s, head, head_of(s), out, e);
+}
+
+static struct look_reader reader_of(const struct feed *f)
+{
+    return (struct look_reader){f->io, f->interrupted, f->ctx};
+}
+
+int look_in_store(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+{
+    struct look_reader l = reader_of(f);
+    return look_through(&l, s, out, e);
+}
+
+/* ---- many at once ---- */
+
+static void keep_what_it_tells(struct feed *f, const struct catalog_sample *s, const struct part *x)
+{
+    struct look_reader l = reader_of(f);
+    struct array_file file;
+    struct fb_error bad;
+    error_clear(&bad);
+    if (check_part(x, &bad) < 0 || describe(&l, s, x->bytes, x->request.length, &file, &bad) < 0)
+        return; /* its own turn will say why */
+    look_keep(f, s, &file);
+    array_file_free(&file);
+}
+
+int look_ahead_in_store(struct feed *f, uint64_t first, struct fb_error *e)
+{
+    struct catalog_sample s[LOOK_AHEAD];
+    struct look_reader l = reader_of(f);
+    uint32_t n = 0;
+    for (uint64_t i = first; f->learnt && i < first + LOOK_AHEAD && i < catalog_count(f->dataset.catalog); i++) {
+        FB_TRY(catalog_sample(f->dataset.catalog, i, &s[n], e));
+        n += s[n].length > 0 && !look_is_known(f, &s[n]);
+    }
+    struct parts *p = n ? parts_new(n, HEAD_BYTES) : NULL;
+    if (!p)
+        return 0;
+    for (uint32_t i = 0; i < n; i++)
+        start(&l, p, i, &s[i], 0, head_of(&s[i]));
+    int rc = await(&l, p, e);
+    for (uint32_t i = 0; rc == 0 && i < n; i++)
+        keep_what_it_tells(f, &s[i], &p->part[i]);
+    let_go(p);
+    return rc;
+}

@@ -1,0 +1,149 @@
+/* Opening and closing the way to a device, slots with what it needs, and its figures. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "base/thread.h"
+#include "feed/feed.h"
+
+/* Page-locking needs a device's context. That of the rank's own device, as launchers number them, or of the first. */
+static int open_to_pin(struct device **out, struct fb_error *e)
+{
+    char spec[32];
+    const char *local = getenv("LOCAL_RANK");
+    int rank = local ? atoi(local) : 0;
+    struct fb_error ignored;
+    error_clear(&ignored);
+    snprintf(spec, sizeof(spec), "cuda:%d", rank);
+    if (rank > 0 && rank < 1024 && device_open(out, spec, &ignored) == 0)
+        return 0;
+    return device_open(out, "cuda:0", e);
+}
+
+/* As a DataLoader does: without a driver to lock pages, batches are in ordinary memory, and that is said. */
+static void say_unpinned(struct feed *f, const char *why)
+{
+    snprintf(f->ship.reason, sizeof(f->ship.reason), "%s", why);
+    log_line(&f->log, LOG_WARN, "pin_memory: batches are in ordinary memory, not page-locked: %s", why);
+}
+
+int ship_open(struct feed *f, const char *device, bool pins, struct fb_error *e)
+{
+    struct ship *h = &f->ship;
+    h->is_wanted = pins || (device && *device);
+    if (device && *device) {
+        FB_TRY(device_open(&h->device, device, e));
+        h->is_copying = true;
+    } else if (pins) {
+        struct fb_error why;
+        error_clear(&why);
+        int rc = open_to_pin(&h->device, &why);
+        if (rc == FB_E_NOMEM) {
+            *e = why;
+            return rc;
+        }
+        if (rc < 0)
+            say_unpinned(f, why.cause);
+    }
+    return 0;
+}
+
+static void free_events(struct ship *h, struct slot *s)
+{
+    if (s->device.copied)
+        h->device->ops->event_free(h->device, s->device.copied);
+    for (int i = 0; i < SLOT_STREAMS; i++)
+        if (s->device.used[i])
+            h->device->ops->event_free(h->device, s->device.used[i]);
+}
+
+static int make_events(struct ship *h, struct slot *s, struct fb_error *e)
+{
+    FB_TRY(h->device->ops->event_new(h->device, &s->device.copied, e));
+    for (int i = 0; i < SLOT_STREAMS; i++)
+        FB_TRY(h->device->ops->event_new(h->device, &s->device.used[i], e));
+    return 0;
+}
+
+/* Ordinary memory does as well, only slower. */
+static void pin_slot(struct feed *f, struct slot *s)
+{
+    struct ship *h = &f->ship;
+    struct fb_error e;
+    error_clear(&e);
+    if (!s->shape->bytes) /* of empty arrays: there is nothing to copy */
+        return;
+    s->device.is_pinned = h->device->ops->pin(h->device, s->memory, s->shape->bytes, &e) == 0;
+    if (s->device.is_pinned)
+        return;
+    atomic_fetch_add_explicit(&h->unpinned, 1, memory_order_relaxed);
+    if (!h->has_warned)
+        say_unpinned(f, e.cause);
+    h->has_warned = true;
+}
+
+struct slot *ship_slot_new(struct feed *f)
+{
+    struct ship *h = &f->ship;
+    struct slot *s = slot_new(&f->shape, f, sizeof(struct load));
+    if (!s || !h->device)
+        return s;
+    struct fb_error e;
+    error_clear(&e);
+    if (make_events(h, s, &e) < 0) {
+        if (!h->error.code)
+            h->error = e;
+        pthread_cond_broadcast(&f->consumer_wakes);
+        ship_slot_free(f, s);
+        return NULL;
+    }
+    pin_slot(f, s);
+    return s;
+}
+
+void ship_slot_free(struct feed *f, struct slot *s)
+{
+    struct ship *h = &f->ship;
+    if (h->device) {
+        free_events(h, s);
+        if (s->device.is_pinned)
+            h->device->ops->unpin(h->device, s->memory, s->shape->bytes);
+    }
+    slot_free(s);
+}
+
+void ship_close(struct feed *f)
+{
+    struct ship *h = &f->ship;
+    if (!h->device)
+        return;
+    while (h->spares) {
+        struct ship_buffer b = h->spare[--h->spares];
+        h->device->ops->give(h->device, b.memory, b.bytes);
+    }
+    h->device->ops->close(h->device);
+    h->device = NULL;
+}
+
+void ship_stats(struct feed *f, struct text *t)
+{
+    struct ship *h = &f->ship;
+    struct device_figures g = {0};
+    if (!h->is_wanted) {
+        text_printf(t, ",\"device\":null");
+        return;
+    }
+    if (h->device)
+        h->device->ops->figures(h->device, &g);
+    text_printf(t, ",\"device\":{\"name\":");
+    text_json_string(t, h->device ? h->device->title : "");
+    bool is_pinned = h->device && !atomic_load_explicit(&h->unpinned, memory_order_relaxed);
+    text_printf(t, ",\"is_pinned\":%s,\"reason\":", is_pinned ? "true" : "false");
+    text_json_string(t, h->reason);
+    text_printf(t, ",\"shipped_batches\":%llu,\"copies\":%llu,\"copied_bytes\":%llu,\"pinned_bytes\":%llu,\"memory_bytes\":%llu",
+                (unsigned long long)atomic_load_explicit(&h->shipped, memory_order_relaxed), (unsigned long long)g.copies,
+                (unsigned long long)g.bytes, (unsigned long long)g.pinned_bytes, (unsigned long long)g.memory_bytes);
+    text_printf(t, ",\"waiting_for_buffers_seconds\":%.6f}", (double)atomic_load_explicit(&h->held_back_ns, memory_order_relaxed) / 1e9);
+}

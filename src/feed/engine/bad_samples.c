@@ -1,0 +1,57 @@
+/* The list of bad samples: each file named once, with what was wrong; beyond FEED_MAX_BAD they are only counted. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "feed/feed.h"
+
+static bool is_listed(const struct feed *f, const char *path)
+{
+    for (uint32_t i = 0; i < f->bad_listed; i++)
+        if (strcmp(f->bad_list[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+static void append(struct feed *f, const struct fb_error *e, uint64_t epoch)
+{
+    if (!f->bad_list)
+        f->bad_list = calloc(FEED_MAX_BAD, sizeof(*f->bad_list));
+    if (!f->bad_list || f->bad_listed == FEED_MAX_BAD || is_listed(f, e->path))
+        return;
+    struct bad_sample b = {.path = strdup(e->path), .cause = strdup(e->cause), .epoch = epoch};
+    memcpy(b.stage, e->stage, sizeof(b.stage));
+    if (b.path && b.cause) {
+        f->bad_list[f->bad_listed++] = b;
+    } else {
+        free(b.path);
+        free(b.cause);
+    }
+}
+
+void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch)
+{
+    atomic_fetch_add_explicit(&f->bad, 1, memory_order_relaxed);
+    pthread_mutex_lock(&f->bad_lock);
+    append(f, e, epoch);
+    pthread_mutex_unlock(&f->bad_lock);
+}
+
+void feed_give_up_place(struct fb_error *e, uint32_t bad_tries)
+{
+    char last[sizeof(e->cause)];
+    memcpy(last, e->cause, sizeof(last));
+    e->remedy[0] = 0;
+    text_words(e->cause, sizeof(e->cause), "%u of %u samples tried for one place were bad, the last one because %s", bad_tries, bad_tries,
+               last);
+    error_remedy(e, "most of the data set is bad: the statistics name files and causes under bad_samples");
+}
+
+void feed_free_bad(struct feed *f)
+{
+    for (uint32_t i = 0; i < f->bad_listed; i++) {
+        free(f->bad_list[i].path);
+        free(f->bad_list[i].cause);
+    }
+    free(f->bad_list);
+}

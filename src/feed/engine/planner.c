@@ -1,0 +1,576 @@
+/* The planner: one thread per feed that walks the order ahead of the consumer.
+ *
+ * It takes a slot for each batch, makes a load for each place and sends it on its way: straight to the workers while their own reads find
+ * the bytes in the page cache, otherwise to io with a buffer. Loads that come back (a read that would block, a file that grew, a stand-in
+ * for a bad sample) go first. After the last batch of an epoch it goes on with the next one; if the consumer wants another, the plan is
+ * dropped.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text/text.h"
+#include "base/thread.h"
+#include "feed/arrays.h"
+#include "feed/crew.h"
+#include "feed/partial_read.h"
+#include "feed/source_cache.h"
+
+enum {
+    NAP_NS = 100000000,     /* how long a wait may overlook is_pressed */
+    TIGHT_NAP_NS = 5000000, /* while waiting for memory that others hold */
+    COLD_ABOVE = 64,        /* of 256: send reads to io */
+    PROBE_EVERY = 32,       /* while cold, one load in so many asks whether the cache is warm again */
+    LOOK_AHEAD_MOST = 64,
+    GROWN_BYTES = 512 << 20,     /* of a look-ahead that grew: fresh memory costs as much time as a slow read */
+    ROWS_AHEAD_BYTES = 64 << 20, /* of batches whose size varies: more than that is ahead only to keep two batches. What is still in the
+                                    processor's cache is written again a fifth faster */
+    ROWS_AHEAD_LEAST = 2,
+    WAITS_FOR_ROOM = 200,  /* naps until a batch that does not fit is given up */
+    NAPS_IF_CRAMPED = 2,   /* until kept batches leave the budget, if that was necessary before */
+    WAITS_FOR_SYSTEM = 20, /* the same when it is malloc that has no memory */
+    HELD_BY_USER = 2,
+    MOST_STAND_INS = 1000 /* looked at for one that fits */
+};
+
+struct plan_state {
+    struct feed *f;
+    struct load *todo;  /* of the slot being issued */
+    struct order order; /* of f->planned.epoch */
+    uint64_t order_epoch;
+    bool has_order;
+    struct scratch known;      /* a record, while a load is prepared */
+    struct rank_layout layout; /* as it was when the batch was begun */
+    uint64_t *given;           /* with takes_order: the samples of the batch */
+    size_t rows_most;          /* that a batch of variable lengths has taken */
+};
+
+/* ---- slots; f->lock is held ---- */
+
+static bool is_owned_full(const struct feed *f)
+{
+    return f->owned >= f->look_ahead + HELD_BY_USER;
+}
+
+/* The user keeps more batches than the budget has for that, `kept`: the oldest is theirs from now on. */
+static bool give_away_oldest(struct feed *f, uint32_t kept)
+{
+    if (f->held <= kept)
+        return false;
+    struct slot *s = f->held_slots[0];
+    f->held--;
+    for (uint32_t i = 0; i < f->held; i++)
+        f->held_slots[i] = f->held_slots[i + 1];
+    s->is_given = true;
+    f->owned--;
+    f->given_away++;
+    budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes + s->rows_capacity);
+    return true;
+}
+
+void planner_give_away_held(struct feed *f)
+{
+    while (give_away_oldest(f, 0))
+        ;
+}
+
+/* NULL: none now. *is_poor: because there is no memory; f->slots_failed counts how often it was not the budget that had none. */
+static struct slot *get_slot(struct feed *f, bool *is_poor)
+{
+    *is_poor = false;
+    struct slot *s = f->free_slots;
+    if (s) {
+        f->free_slots = s->next;
+        s->next = NULL;
+        return s;
+    }
+    if (is_owned_full(f) && !give_away_oldest(f, HELD_BY_USER))
+        return NULL;
+    *is_poor = !budget_take(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+    if (*is_poor)
+        return NULL;
+    s = ship_slot_new(f);
+    if (!s) {
+        budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
+        *is_poor = true;
+        f->slots_failed++;
+        return NULL;
+    }
+    f->slots_failed = 0;
+    f->owned++;
+    return s;
+}
+
+void planner_drop_free_slots(struct feed *f)
+{
+    while (f->free_slots) {
+        struct slot *s = f->free_slots;
+        f->free_slots = s->next;
+        size_t bytes = f->slot_total_bytes + s->rows_capacity;
+        ship_slot_free(f, s);
+        f->owned--;
+        budget_give(f->budget, MEMORY_SLOTS, bytes);
+    }
+}
+
+/* Someone needs memory: an idle feed gives back everything, and what the program still keeps of it is the program's; a live one what it has
+ * beyond the least. */
+static void give_back(struct feed *f)
+{
+    atomic_store_explicit(&f->is_pressed, false, memory_order_relaxed);
+    f->look_ahead = f->least_ahead;
+    if (!f->is_live && f->has_plan)
+        feed_replan(f, NULL);
+    if (!f->is_live)
+        planner_give_away_held(f);
+    planner_drop_free_slots(f);
+    reads_trim(&f->reads);
+    arrays_give_back(f, f->is_live);
+}
+
+/* Memory that is never touched again in time costs more than the reads it could hide. */
+static bool has_rows_enough(const struct feed *f)
+{
+    uint64_t bytes = 0;
+    for (const struct slot *s = f->ahead_first; s; s = s->next)
+        bytes += s->rows_capacity;
+    return f->ahead >= ROWS_AHEAD_LEAST && bytes >= ROWS_AHEAD_BYTES;
+}
+
+static bool wants_batch(struct feed *f)
+{
+    if (!f->has_plan || has_rows_enough(f))
+        return false;
+    if (f->takes_order)
+        return f->ahead < f->look_ahead && given_has_batch(f, &f->planned, f->planned_next);
+    if (f->planned_next == f->planned.batches) { /* on to the next epoch, on the guess that it will be wanted */
+        f->planned = (struct run){.epoch = f->planned.epoch + 1, .batches = ranks_batch_count(&f->layout, 0)};
+        f->planned_next = 0;
+    }
+    return f->ahead < f->look_ahead;
+}
+
+/* ---- issuing ---- */
+
+static void fail_load(struct feed *f, struct load *l, int code, const char *cause)
+{
+    error_free(l->error);
+    l->error = error_new();
+    error_set(l->error, code, "read", "%s", cause);
+    crew_push(f, l);
+}
+
+static void read_done(struct io_request *r)
+{
+    struct load *l = r->owner;
+    struct feed *f = l->slot->owner;
+    meter_work(&f->meter, 0, STAGE_READ, r->done_ns > r->submitted_ns ? r->done_ns - r->submitted_ns : 0, 1, r->status == 0 ? r->got : 0);
+    atomic_fetch_add_explicit(&f->io_reads, 1, memory_order_relaxed);
+    if (r->status == IO_GREW) {
+        l->size = r->object_size;
+        planner_redo(f, l);
+        return;
+    }
+    crew_push(f, l);
+}
+
+static void submit(struct feed *f, struct load *l, struct read_buffer *b)
+{
+    l->buffer = b;
+    l->request = load_request(f, l, b->data, b->capacity, &b->error);
+    l->request.done = read_done;
+    l->has_begun = true;
+    load_step(l, LOAD_READING);
+    f->io->ops->submit(f->io, &l->request, false);
+}
+
+static bool is_cold(struct feed *f)
+{
+    return !f->io->ops->try_now || atomic_load_explicit(&f->miss_score, memory_order_relaxed) > COLD_ABOVE;
+}
+
+/* Does this load go to the workers, who read by themselves? Not if that was tried and would have blocked. */
+static bool goes_straight(struct feed *f, const struct load *l)
+{
+    if (l->would_block || l->buffer || !f->io->ops->try_now) /* a buffer: io has begun with it and goes on */
+        return false;
+    return !is_cold(f) || f->probe++ % PROBE_EVERY == 0;
+}
+
+/* Sends one load to io. False: no buffer now. */
+static bool send_to_io(struct feed *f, struct load *l)
+{
+    bool is_too_large = false, is_alone;
+    pthread_mutex_lock(&f->lock);
+    struct read_buffer *b = l->buffer;
+    if (b && b->capacity < l->size + IO_TAIL) {
+        reads_give(&f->reads, b);
+        b = NULL;
+    }
+    if (!b)
+        b = reads_take(&f->reads, l->size + IO_TAIL, &is_too_large);
+    l->buffer = NULL;
+    is_alone = f->reads.bytes == 0;
+    pthread_mutex_unlock(&f->lock);
+    f->reads_failed = b ? 0 : f->reads_failed + 1;
+    if (b) {
+        submit(f, l, b);
+        return true;
+    }
+    if (!is_too_large && is_alone && f->reads_failed > WAITS_FOR_ROOM) { /* no read is under way that would give its buffer back */
+        fail_load(f, l, FB_E_NOMEM, "there is no memory to read it into");
+        return true;
+    }
+    if (!is_too_large)
+        return false;
+    char cause[160], size[32], limit[32];
+    snprintf(cause, sizeof(cause), "the file has %s, more than half of the memory budget of %s", text_size(l->size, size, sizeof(size)),
+             text_size(atomic_load(&f->budget->limit), limit, sizeof(limit)));
+    fail_load(f, l, FB_E_BUDGET, cause);
+    return true;
+}
+
+/* Issues what it can of `todo`; a chain of straight ones is pushed at once. */
+static bool issue(struct plan_state *p)
+{
+    struct feed *f = p->f;
+    struct load *first = NULL, **tail = &first;
+    bool is_stuck = false;
+    while (p->todo && !is_stuck && !atomic_load_explicit(&f->has_redo, memory_order_relaxed)) {
+        struct load *l = p->todo, *next = l->next;
+        l->next = NULL;
+        if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
+            load_finish(f, l);
+            p->todo = next;
+            continue;
+        }
+        if (l->may_part)
+            part_prepare(f, l, &p->known);
+        if (l->error || l->reads_itself || goes_straight(f, l)) {
+            *tail = l;
+            tail = &l->next;
+        } else if (!send_to_io(f, l)) {
+            l->next = next;
+            is_stuck = true;
+            break;
+        }
+        p->todo = next;
+    }
+    if (first)
+        crew_push(f, first);
+    return !is_stuck;
+}
+
+/* ---- planning ---- */
+
+static const struct order *order_of(struct plan_state *p, uint64_t epoch)
+{
+    if (!p->has_order || p->order_epoch != epoch) {
+        feed_order(p->f, epoch, &p->order);
+        p->order_epoch = epoch;
+        p->has_order = true;
+    }
+    return &p->order;
+}
+
+static void drop_todo(struct plan_state *p)
+{
+    while (p->todo) {
+        struct load *l = p->todo;
+        p->todo = l->next;
+        load_finish(p->f, l);
+    }
+}
+
+static bool fail_slot(struct feed *f, struct slot *s, size_t bytes)
+{
+    char need[32], limit[32];
+    s->error = error_new();
+    error_set(s->error, FB_E_BUDGET, "feed", "a batch of these samples takes %s, more than the memory budget of %s has left",
+              text_size(bytes, need, sizeof(need)), text_size(atomic_load(&f->budget->limit), limit, sizeof(limit)));
+    error_remedy(s->error, "raise memory=, lower batch_size=, or use fb.Ragged() or fb.SampleInstances(k)");
+    return false;
+}
+
+/* f->lock is held. Batches of variable lengths may be so large that there is no room for the next one beside those that are kept. Who waits
+ * for it may be who keeps them: then nobody would ever give any back. Another thread might, so that it is waited for, but not each time. */
+static bool make_room_beside_kept(struct feed *f, int naps)
+{
+    bool is_due = naps >= (f->is_cramped ? NAPS_IF_CRAMPED : WAITS_FOR_ROOM);
+    if (!is_due || !f->is_consumer_waiting || f->ahead || !give_away_oldest(f, 0))
+        return false;
+    f->is_cramped = true;
+    return true;
+}
+
+/* For a batch of variable lengths. Behind other batches it leaves a quarter of the budget to the workers, as batches of a fixed size do: were all
+ * of it in batches that nobody can take yet, the first of them could not be finished. */
+static bool take_room(struct feed *f, size_t bytes)
+{
+    pthread_mutex_lock(&f->lock);
+    bool is_behind = f->ahead > 0;
+    pthread_mutex_unlock(&f->lock);
+    uint64_t limit = atomic_load_explicit(&f->budget->limit, memory_order_relaxed);
+    return budget_take_above(f->budget, MEMORY_SLOTS, bytes, is_behind ? limit / 4 : 0);
+}
+
+/* Memory for a batch of variable lengths; waits for it. False: there never will be enough; the batch says so. */
+static bool make_room(struct plan_state *p, struct slot *s)
+{
+    struct feed *f = p->f;
+    size_t bytes = slot_rows_bytes(s, s->count), had = s->rows_capacity;
+    p->rows_most = bytes > p->rows_most ? bytes : p->rows_most;
+    if (bytes > had && p->rows_most > bytes && take_room(f, p->rows_most - had)) {
+        bytes = p->rows_most; /* once and for all, if there is enough: fresh memory is cleared when it is touched */
+    } else if (bytes > had) {
+        for (int i = 0; !take_room(f, bytes - had); i++) {
+            pthread_mutex_lock(&f->lock);
+            planner_drop_free_slots(f); /* of other sizes; nobody else gives them back while this thread waits */
+            bool comes_more = make_room_beside_kept(f, i) || f->ahead || f->held;
+            pthread_mutex_unlock(&f->lock);
+            bool is_hopeless = bytes > atomic_load(&f->budget->limit) || (!comes_more && i >= WAITS_FOR_ROOM);
+            if (is_hopeless || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
+                return fail_slot(f, s, bytes);
+            uint32_t seen = budget_seen(f->budget);
+            crew_press(f, false);
+            budget_wait(f->budget, seen, TIGHT_NAP_NS);
+        }
+    }
+    if (slot_prepare_rows(s, s->count, bytes))
+        return true;
+    budget_give(f->budget, MEMORY_SLOTS, bytes - s->rows_capacity);
+    s->error = error_new();
+    error_set_errno(s->error, "feed", ENOMEM, "allocate %zu bytes for a batch", bytes);
+    return false;
+}
+
+/* False: the batch has failed already. */
+static bool fill_slot(struct plan_state *p, struct slot *s, const struct run *run, uint64_t batch)
+{
+    struct feed *f = p->f;
+    struct batch_span span = ranks_batch_left(&p->layout, &run->skips, run->start, batch);
+    s->epoch = run->epoch;
+    s->batch = batch;
+    s->first = skips_position(&run->skips, span.first);
+    s->end = span.end;
+    s->redraws = 0;
+    error_free(s->error);
+    s->error = NULL;
+    slot_prepare(s, (uint32_t)span.count);
+    audit_prepare(f, s);
+    struct state after = feed_state_at(f, s->epoch, s->end, &run->skips);
+    state_write(&after, s->state_json, sizeof(s->state_json));
+    atomic_store_explicit(&s->remaining, s->count, memory_order_relaxed);
+
+    const struct order *o = order_of(p, run->epoch);
+    if (f->arrays && f->arrays->unit == ARRAYS_ROWS) {
+        for (uint32_t i = 0; i < s->count; i++) {
+            s->place[i].position = skips_position(&run->skips, span.first + i);
+            s->place[i].is_repeat = i >= span.count - span.repeats;
+        }
+        p->todo = rows_plan(f, s, o, p->given);
+        return true;
+    }
+    struct load *loads = s->loads, **tail = &p->todo;
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct load *l = &loads[i];
+        load_init(l, s, i, skips_position(&run->skips, span.first + i));
+        s->place[i].is_repeat = i >= span.count - span.repeats;
+        load_aim(f, l, p->given ? p->given[i] : order_at(o, l->position));
+        if (s->room)
+            s->room[i] = arrays_length_of(f->arrays, l->sample);
+        *tail = l;
+        tail = &l->next;
+    }
+    *tail = NULL;
+    return !s->room || make_room(p, s);
+}
+
+/* f->lock is held: the next batch gets the slot. */
+static void append_slot(struct feed *f, struct slot *s)
+{
+    s->state = SLOT_FILLING;
+    s->next = NULL;
+    if (f->ahead_last)
+        f->ahead_last->next = s;
+    else
+        f->ahead_first = s;
+    f->ahead_last = s;
+    f->ahead++;
+}
+
+/* The room of a place is what its first sample needed. */
+static bool fits(const struct feed *f, const struct load *l, uint64_t selected)
+{
+    uint64_t sample = f->subset.sample ? f->subset.sample[selected] : selected;
+    return arrays_length_of(f->arrays, sample) <= l->slot->room[l->place];
+}
+
+/* f->lock is held. Re-aims what came back and puts it before everything else. */
+static void collect_redo(struct plan_state *p)
+{
+    struct feed *f = p->f;
+    atomic_store_explicit(&f->has_redo, false, memory_order_relaxed);
+    while (f->redo) {
+        struct load *l = f->redo;
+        f->redo = l->next;
+        if (l->needs_aim) {
+            struct order o;
+            feed_order(f, l->slot->epoch, &o);
+            uint64_t stand_in = order_redraw(&o, l->position, l->attempt);
+            while (l->slot->room && !fits(f, l, stand_in) && l->attempt < MOST_STAND_INS)
+                stand_in = order_redraw(&o, l->position, ++l->attempt);
+            load_aim(f, l, stand_in);
+        }
+        l->next = p->todo;
+        p->todo = l;
+    }
+}
+
+/* Loads that are still under way keep the storage as busy as it can be kept: it is the storage that is slow, not one sample. */
+static bool has_loads_enough(const struct feed *f)
+{
+    uint64_t loads = 0;
+    for (const struct slot *s = f->ahead_first; s; s = s->next)
+        loads += atomic_load_explicit(&s->remaining, memory_order_relaxed);
+    return loads >= f->io_depth;
+}
+
+/* The consumer waits although the look-ahead is full and workers are idle: one slow sample holds up its slot, and the slots behind it
+ * are too few to keep everybody busy meanwhile. (When all workers are busy, or the storage is, more look-ahead would only take memory.) */
+static void grow_look_ahead(struct feed *f)
+{
+    uint64_t share = atomic_load_explicit(&f->budget->limit, memory_order_relaxed) / 4;
+    share = share < GROWN_BYTES ? share : GROWN_BYTES;
+    bool is_held_up = f->is_consumer_waiting && f->ahead == f->look_ahead && crew_is_idle(f) && !has_loads_enough(f);
+    if (is_held_up && f->look_ahead < LOOK_AHEAD_MOST && (f->look_ahead + 1) * f->slot_total_bytes < share)
+        f->look_ahead++;
+}
+
+/* f->lock is held, but let go while the slot is filled. The plan may be dropped meanwhile: then the slot is free again. */
+static void plan_batch(struct plan_state *p, struct slot *s)
+{
+    struct feed *f = p->f;
+    struct run run = f->planned;
+    uint64_t batch = f->planned_next++;
+    s->generation = atomic_load_explicit(&f->generation, memory_order_relaxed);
+    s->sequence = f->sequence++;
+    p->layout = f->layout;
+    if (f->takes_order)
+        memcpy(p->given, f->given + run.start + batch * f->layout.global_batch, given_in_batch(f, &run, batch) * sizeof(*p->given));
+    pthread_mutex_unlock(&f->lock);
+
+    uint64_t since = clock_now_ns();
+    bool is_good = fill_slot(p, s, &run, batch);
+    source_cache_move(f, &run, s->end);
+    meter_work(&f->meter, 0, STAGE_PLAN, clock_now_ns() - since, s->count, 0);
+
+    pthread_mutex_lock(&f->lock);
+    if (s->generation == atomic_load_explicit(&f->generation, memory_order_relaxed)) {
+        append_slot(f, s);
+        if (!is_good) { /* its places are in line; nothing is read for them */
+            pthread_mutex_unlock(&f->lock);
+            drop_todo(p);
+            pthread_mutex_lock(&f->lock);
+        }
+    } else {
+        p->todo = NULL;
+        feed_recycle(f, s);
+    }
+}
+
+/* f->lock is held. The budget has room for a batch, but the system has none, and nothing is under way that could be given back. */
+static void give_plan_up(struct feed *f)
+{
+    char size[32];
+    error_clear(&f->plan_error);
+    error_set(&f->plan_error, FB_E_NOMEM, "feed", "the system has no %s for a batch", text_size(f->slot_total_bytes, size, sizeof(size)));
+    error_remedy(&f->plan_error, "lower memory=, batch_size= or threads=, or free memory on this machine");
+    f->slots_failed = 0;
+    feed_replan(f, NULL);
+    pthread_cond_broadcast(&f->consumer_wakes);
+}
+
+/* f->lock is held and there is nothing to issue: plans one batch, or waits. */
+static void plan_or_wait(struct plan_state *p)
+{
+    struct feed *f = p->f;
+    bool is_poor = false;
+    struct slot *s = wants_batch(f) ? get_slot(f, &is_poor) : NULL;
+    if (s) {
+        plan_batch(p, s);
+        return;
+    }
+    uint64_t since = clock_now_ns();
+    if (is_poor && f->ahead == 0 && f->slots_failed > WAITS_FOR_SYSTEM) {
+        give_plan_up(f);
+        is_poor = false;
+    } else if (is_poor && f->ahead >= f->least_ahead) {
+        f->look_ahead = f->ahead; /* the budget is used up: that far and no further */
+        is_poor = false;
+    } else if (is_poor) {
+        pthread_mutex_unlock(&f->lock);
+        crew_press(f, true);
+        pthread_mutex_lock(&f->lock);
+    } else {
+        grow_look_ahead(f);
+    }
+    if (!f->is_closing && !f->redo)
+        thread_cond_wait_until(&f->planner_wakes, &f->lock, since + (is_poor ? TIGHT_NAP_NS : NAP_NS));
+    meter_add(&f->meter.shard[0].stage[STAGE_PLAN].wait_out_ns, clock_now_ns() - since);
+}
+
+/* The planner's own thread was the last to try. */
+static void say_if_not_in_background(struct feed *f)
+{
+    static _Atomic bool is_said;
+    char reason[128];
+    int error = thread_background_error();
+    if (error && f->heard.write && !atomic_exchange_explicit(&is_said, true, memory_order_relaxed))
+        log_line(&f->log, LOG_WARN,
+                 "the workers cannot run in the background (SCHED_BATCH: %s): on busy cores next() may take some ms longer",
+                 text_errno(error, reason, sizeof(reason)));
+}
+
+void *planner_main(void *arg)
+{
+    struct feed *f = arg;
+    say_if_not_in_background(f);
+    struct plan_state p = {.f = f, .known.budget = f->budget, .given = f->plan_given};
+    pthread_mutex_lock(&f->lock);
+    while (!f->is_closing) {
+        collect_redo(&p);
+        if (atomic_load_explicit(&f->is_pressed, memory_order_relaxed))
+            give_back(f);
+        if (!p.todo)
+            plan_or_wait(&p);
+        pthread_mutex_unlock(&f->lock);
+        bool went = issue(&p);
+        pthread_mutex_lock(&f->lock);
+        if (!went && !f->is_closing) {
+            uint64_t since = clock_now_ns();
+            thread_cond_wait_until(&f->planner_wakes, &f->lock, since + TIGHT_NAP_NS);
+            meter_add(&f->meter.shard[0].stage[STAGE_PLAN].wait_out_ns, clock_now_ns() - since);
+        }
+    }
+    collect_redo(&p);
+    pthread_mutex_unlock(&f->lock);
+    drop_todo(&p);
+    scratch_free(&p.known);
+    if (crew_planner_out(f))
+        feed_finish(f);
+    return NULL;
+}
+
+void planner_redo(struct feed *f, struct load *l)
+{
+    load_step(l, LOAD_PLANNED);
+    pthread_mutex_lock(&f->lock);
+    l->next = f->redo;
+    f->redo = l;
+    atomic_store_explicit(&f->has_redo, true, memory_order_relaxed);
+    pthread_cond_signal(&f->planner_wakes);
+    pthread_mutex_unlock(&f->lock);
+}

@@ -1,0 +1,189 @@
+/* Loads of whole files: a bag of instances, an array, a clip of sound.
+ *
+ * A file that the worker reads by itself is read only as far as it is wanted. What was brought whole is taken from the read buffer.
+ */
+#include "feed/single/bag.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "cache/cache.h"
+#include "feed/source_cache.h"
+
+int bag_refuse(const struct bag *b, struct fb_error *e, const char *cause, const char *remedy)
+{
+    error_set(e, FB_E_DATA, "decode", "%s", cause);
+    error_remedy(e, "%s", remedy);
+    error_at(e, b->now->where.key, -1);
+    return FB_E_DATA;
+}
+
+static int copy_labels(const struct bag *b, struct fb_error *e)
+{
+    const struct feed *f = b->f;
+    for (int k = 0; k < f->labels.count; k++)
+        FB_TRY(labels_get(&f->labels, k, b->l->selected, b->l->sample, slot_at(b->l->slot, f->arrays->count + k, b->l->place), e));
+    return 0;
+}
+
+/* ---- files read by the worker ---- */
+
+static int open_file(struct feed *f, const struct catalog_sample *s, struct gather_file *out, struct fb_error *e)
+{
+    out->fd = openat(f->dataset.root_fd, s->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int rc;
+    if (out->fd >= 0)
+        rc = look_see(s, out->fd, &out->seen, e);
+    else if (errno == ENOENT)
+        rc = error_set(e, FB_E_NOT_FOUND, "read", "it has vanished since the data set was catalogued");
+    else
+        rc = error_set_errno(e, "read", errno, "open the file");
+    if (rc < 0)
+        error_at(e, s->key, -1);
+    else if (out->seen.length != s->length || out->seen.mtime_ns != s->mtime_ns)
+        atomic_fetch_add_explicit(&f->changed, 1, memory_order_relaxed);
+    return rc;
+}
+
+/* The order knows the first part only. */
+static int open_part(struct bag *b, uint32_t i, struct fb_error *e)
+{
+    struct catalog_sample s = b->l->where;
+    struct gather_file *file = &b->gather.file[i];
+    if (catalog_has_parts(b->f->dataset.catalog))
+        FB_TRY(catalog_part(b->f->dataset.catalog, b->l->sample, i, &s, e));
+    b->gather.files = i + 1;
+    FB_TRY(open_file(b->f, &s, file, e));
+    if (b->f->cache)
+        source_cache_describe(b->f, &file->seen, i ? CACHE_NO_INDEX : b->l->selected, &file->object);
+    b->part[i] = (struct bag_part){.where = file->seen, .fd = file->fd, .file = &file->arrays};
+    return look_at_open_file(b->f, &file->seen, file->fd, &file->arrays, e);
+}
+
+/* What the load came back with. A file that was written to meanwhile was read partly before and partly after. */
+static int take_back_part(struct bag *b, uint32_t i, struct fb_error *e)
+{
+    const struct gather_file *file = &b->l->waited->file[i];
+    b->part[i] = (struct bag_part){.where = file->seen, .fd = file->fd, .file = &file->arrays};
+    return look_check_unchanged(b->f, &file->seen, file->fd, e);
+}
+
+static int look_at_parts(struct bag *b, struct fb_error *e)
+{
+    for (uint32_t i = 0; i < b->parts; i++)
+        FB_TRY(b->l->waited ? take_back_part(b, i, e) : open_part(b, i, e));
+    return 0;
+}
+
+static int run_looked(struct bag *b, struct fb_error *e)
+{
+    FB_TRY(bag_prepare(b, e));
+    if (b->l->waited) {
+        FB_TRY(waited_check(b->l->waited, e));
+        b->stage = b->l->waited->stage;
+    } else {
+        FB_TRY(bag_list(b, e));
+        int rc = gather_read(b->f, &b->gather, b->l, &b->stage, e);
+        if (rc != 0)
+            return rc;
+    }
+    uint64_t since = clock_now_ns();
+    FB_TRY(bag_take(b, e));
+    FB_TRY(copy_labels(b, e));
+    meter_work(&b->f->meter, b->w->index, STAGE_DECODE, clock_now_ns() - since, 1, b->picked.count * b->f->arrays->want[0].row_bytes);
+    return 0;
+}
+
+/* With room for that many parts. */
+static int run_parts(struct bag *b, struct bag_part *parts, struct gather_file *files, struct fb_error *e)
+{
+    b->part = b->now = parts;
+    b->gather.file = files;
+    int rc = look_at_parts(b, e);
+    if (rc == 0)
+        rc = run_looked(b, e);
+    gather_close_files(&b->gather);
+    return rc;
+}
+
+static int run_many(struct bag *b, struct fb_error *e)
+{
+    struct bag_part *parts = calloc(b->parts, sizeof(*parts));
+    struct gather_file *files = calloc(b->parts, sizeof(*files));
+    int rc =
+        parts && files ? run_parts(b, parts, files, e) : error_set(e, FB_E_NOMEM, "feed", "no memory for a sample of %u files", b->parts);
+    free(parts);
+    free(files);
+    return rc;
+}
+
+int bag_run(struct worker *w, struct feed *f, struct load *l, struct fb_error *e)
+{
+    struct bag b = {.w = w, .f = f, .l = l};
+    struct bag_part one = {.fd = -1};
+    struct gather_file file = {.fd = -1};
+    uint64_t parts;
+    gather_start(&b.gather, w);
+    int rc = catalog_part_count(f->dataset.catalog, l->sample, &parts, e);
+    b.parts = (uint32_t)parts; /* a catalog's objects are numbered by 32 bits */
+    if (rc == 0)
+        rc = parts == 1 ? run_parts(&b, &one, &file, e) : run_many(&b, e);
+    if (rc != 1) {
+        waited_free(f, l->waited);
+        l->waited = NULL;
+    }
+    return rc;
+}
+
+/* ---- files that were brought ---- */
+
+/* What was listed, out of the bytes of the file. */
+static int copy_pieces(struct bag *b, struct fb_error *e)
+{
+    struct gather *g = &b->gather;
+    if (g->stage_bytes && !(b->stage = worker_memory(b->f, &b->w->work, g->stage_bytes + IO_TAIL, e)))
+        return e->code;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct io_piece *p = &g->piece[i];
+        int rc = bag_read_memory(b, p->offset, p->length, p->is_staged ? b->stage + (size_t)p->to : p->to, e);
+        if (rc < 0) {
+            error_at(e, b->l->where.key, (int64_t)b->byte_count);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int place_arrays(struct bag *b, struct fb_error *e)
+{
+    FB_TRY(bag_prepare(b, e));
+    FB_TRY(bag_list(b, e));
+    FB_TRY(copy_pieces(b, e));
+    return bag_take(b, e);
+}
+
+static int place_bytes(struct bag *b, struct fb_error *e)
+{
+    if (!b->f->arrays->is_sound)
+        return place_arrays(b, e);
+    return b->now->file->count ? bag_place_clip(b, e) : bag_refuse(b, e, "there is no sound in it", "leave the file out");
+}
+
+int bag_place(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
+{
+    struct array_file file;
+    struct bag_part one = {.where = l->where, .fd = -1, .file = &file};
+    struct bag b = {.w = w, .f = f, .l = l, .part = &one, .now = &one, .parts = 1, .bytes = bytes, .byte_count = n};
+    uint64_t since = clock_now_ns();
+    gather_start(&b.gather, w);
+    FB_TRY(copy_labels(&b, e));
+    FB_TRY(look_into_bytes(bytes, n, NULL, false, &file, e));
+    int rc = look_check_kind(f, l->where.key, &file, e);
+    if (rc == 0)
+        rc = place_bytes(&b, e);
+    array_file_free(&file);
+    meter_work(&f->meter, w->index, STAGE_DECODE, clock_now_ns() - since, 1, f->arrays->want[0].row_bytes);
+    return rc;
+}

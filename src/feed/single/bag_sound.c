@@ -1,0 +1,108 @@
+/* A clip of sound: frames as stored, or decoded by their own reader -> the place, as samples or as a spectrogram. */
+#include <stdio.h>
+
+#include "codec/array/array_format.h"
+#include "codec/array/array_rows.h"
+#include "feed/single/bag.h"
+
+static int check_channels(const struct bag *b, uint64_t channels, struct fb_error *e)
+{
+    const struct arrays *a = b->f->arrays;
+    const struct array_want *w = &a->want[0];
+    int own = a->steps.spectrogram.is_wanted ? 2 : !w->is_variable; /* dimensions of one channel */
+    if (channels < 1 || channels > CLIP_MAX_CHANNELS)
+        return bag_refuse(b, e, "it has no channels, or more than can be read", "leave the file out");
+    uint64_t wanted = a->steps.is_mono ? channels : w->ndim > own ? (uint64_t)w->shape[0] : 1;
+    if (channels == wanted)
+        return 0;
+    char cause[120];
+    snprintf(cause, sizeof(cause), "it has %llu channels, the first file %llu", (unsigned long long)channels, (unsigned long long)wanted);
+    return bag_refuse(b, e, cause, "use Mono(), or sort the recordings by their channels");
+}
+
+static int check_rate(const struct bag *b, uint32_t rate, struct fb_error *e)
+{
+    uint32_t wanted = b->f->arrays->steps.spectrogram.options.rate;
+    if (rate == wanted)
+        return 0;
+    char cause[120];
+    snprintf(cause, sizeof(cause), "it has %u samples per second; LogMel was made for %u", rate, wanted);
+    return bag_refuse(b, e, cause, "convert it, or sort the recordings by their rate");
+}
+
+/* Samples of all channels on the worker's memory, then one spectrogram after the other into the place. */
+static int place_spectrogram(struct bag *b, const struct array_layout *l, const struct array_conversion *c, const uint8_t *frames,
+                             uint32_t channels, struct fb_error *e)
+{
+    const struct arrays *a = b->f->arrays;
+    const struct array_want *w = &a->want[0];
+    const struct spectrogram *s = &a->steps.spectrogram;
+    uint64_t samples = a->steps.crop_samples, planes = a->steps.is_mono ? 1 : channels;
+    size_t numbers = (size_t)(w->shape[w->ndim - 2] * w->shape[w->ndim - 1]), work = spectrogram_work_bytes(s, samples);
+    size_t signal = (size_t)(planes * samples * sizeof(float) + 63) & ~(size_t)63;
+    uint8_t *memory = worker_memory(b->f, &b->w->work, work + signal + numbers * sizeof(float), e);
+    FB_TRY(check_rate(b, l->rate, e));
+    if (!memory)
+        return e->code;
+    struct array_conversion narrow;
+    FB_TRY(array_conversion_init(&narrow, ARRAY_PLAIN, FB_FLOAT32, w->dtype, NULL, e));
+    float *sound = (float *)(void *)(memory + work), *out = (float *)(void *)(memory + work + signal);
+    FB_TRY(planes < channels ? clip_mono(c, frames, b->clip.frames, b->clip.after, channels, sound, e)
+                             : clip_planes(c, frames, b->clip.frames, b->clip.after, channels, sound, (size_t)samples, e));
+    struct rng rng = bag_rng(b);
+    if (a->steps.crop_is_random)
+        rng_u64(&rng); /* the crop's */
+    for (uint64_t k = 0; k < planes; k++) {
+        FB_TRY(spectrogram_make(s, sound + k * samples, samples, out, memory, &rng, e));
+        array_convert(&narrow, out, (uint8_t *)slot_at(b->l->slot, 0, b->l->place) + k * numbers * narrow.to_bytes, numbers);
+    }
+    return 0;
+}
+
+int bag_place_sound(struct bag *b, const struct array_layout *l, const uint8_t *frames, struct fb_error *e)
+{
+    const struct arrays *a = b->f->arrays;
+    const struct array_want *w = &a->want[0];
+    struct array_conversion c;
+    FB_TRY(check_channels(b, l->ndim > 1 ? l->shape[1] : 1, e));
+    uint32_t channels = l->ndim > 1 ? (uint32_t)l->shape[1] : 1;
+    if (a->steps.spectrogram.is_wanted) {
+        FB_TRY(array_conversion_init(&c, l->code, l->dtype, FB_FLOAT32, NULL, e));
+        return place_spectrogram(b, l, &c, frames, channels, e);
+    }
+    FB_TRY(arrays_prepare_conversion(a, 0, l, &c, e));
+    void *to = slot_at(b->l->slot, 0, b->l->place);
+    if (a->steps.is_mono && channels > 1) {
+        if (!clip_can_mix(&c))
+            return bag_refuse(b, e, "several channels can only be mixed into a float type", "leave dtype= out, or use float32 or float16");
+        return clip_mono(&c, frames, b->clip.frames, b->clip.after, channels, to, e);
+    } else if (w->is_variable) {
+        array_convert(&c, frames, to, b->clip.frames * channels);
+    } else {
+        return clip_planes(&c, frames, b->clip.frames, b->clip.after, channels, to, (size_t)a->steps.crop_samples, e);
+    }
+    return 0;
+}
+
+int bag_place_compressed(struct bag *b, const struct array_layout *l, struct fb_error *e)
+{
+    const struct array_ops *ops = array_format_by_name(b->now->file->format);
+    struct array_source s = {.size = b->byte_count, .read = bag_read_memory, .ctx = b};
+    if (!ops || !ops->read_rows)
+        return bag_refuse(b, e, l->why_opaque, "convert it to WAV or FLAC");
+    uint8_t *frames = worker_memory(b->f, &b->w->mapped[1], b->clip.frames * array_row_bytes(l) + 64, e);
+    if (!frames)
+        return e->code;
+    FB_TRY(ops->read_rows(&s, l, b->clip.first, b->clip.frames, frames, e));
+    return bag_place_sound(b, l, frames, e);
+}
+
+int bag_place_clip(struct bag *b, struct fb_error *e)
+{
+    const struct array_layout *l = &b->now->file->array[0];
+    FB_TRY(bag_pick(b, array_rows(l), e));
+    FB_TRY(bag_check_room(b, e));
+    if (l->storage == ARRAY_OPAQUE)
+        return bag_place_compressed(b, l, e);
+    return bag_place_sound(b, l, b->bytes + l->offset + b->clip.first * array_row_bytes(l), e);
+}

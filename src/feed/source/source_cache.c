@@ -1,0 +1,320 @@
+/* What cache/ is told about the source: which unit a request belongs to (the sample's extent), which identity it has (files are asked for
+ * it; an object of a store has its version in the catalog, and the store refuses others), and the order of this and the next epoch. */
+#include "feed/source_cache.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/cache.h"
+#include "feed/arrays.h"
+#include "feed/crew.h"
+
+enum {
+    BLOCK_BYTES = 256 << 10, /* large against a row, small against a disk's or a server's latency times its speed */
+    WHOLE_MOST = 32 << 20
+};
+
+struct source_cache {
+    struct feed *f;
+    pthread_mutex_t lock;
+    struct order order[2]; /* by epoch modulo 2 */
+    uint64_t epoch[2];     /* + 1; 0: not made yet */
+};
+
+/* ---- units ---- */
+
+static bool is_store(const struct feed *f)
+{
+    return f->dataset.io != NULL;
+}
+
+/* Bags are kept as a whole unless they are large, or only some of their instances are drawn; rows and parts of recordings in blocks. */
+static bool is_kept_whole(const struct feed *f, const struct catalog_sample *s)
+{
+    const struct arrays *a = f->arrays;
+    if (!a || is_store(f) || (a->is_sound && !arrays_reads_part(a, s))) /* a store's objects come whole */
+        return true;
+    return a->unit == ARRAYS_FILES && !a->is_sound && !a->steps.instances && s->length <= WHOLE_MOST;
+}
+
+void source_cache_describe(const struct feed *f, const struct catalog_sample *s, uint64_t selected, struct io_object *out)
+{
+    bool is_whole = is_kept_whole(f, s);
+    *out = (struct io_object){
+        f->dataset.root_fd, s->object, s->object_size, s->mtime_ns, is_whole ? 0 : BLOCK_BYTES, is_whole ? selected : CACHE_NO_INDEX};
+}
+
+static struct cache_unit unit_of_open(const struct io_object *o, uint64_t offset)
+{
+    uint64_t first = o->block ? offset / o->block * o->block : 0, left = o->size > first ? o->size - first : 0;
+    uint64_t size = o->block && o->block < left ? o->block : left;
+    return (struct cache_unit){o->dir_fd, o->path, first, o->block ? size : IO_WHOLE, size, o->index, o->mtime_ns, o->size};
+}
+
+/* Which version a file has is found out when it is read. */
+static struct cache_unit unit_for(const struct feed *f, const struct catalog_sample *s, uint64_t size, uint64_t selected)
+{
+    bool is_whole = s->offset == 0 && s->length == s->object_size;
+    return (struct cache_unit){
+        f->dataset.root_fd, s->object, s->offset, is_whole ? IO_WHOLE : s->length, size, selected, is_store(f) ? s->mtime_ns : 0, 0};
+}
+
+/* A load's own request, or one of the pieces of a file that a worker has open. */
+static bool unit_of(void *ctx, const struct io_request *r, struct cache_unit *u)
+{
+    struct source_cache *x = ctx;
+    if (r->object) {
+        *u = unit_of_open(r->object, r->offset);
+        return u->size > 0;
+    }
+    const struct load *l = r->owner;
+    if (!l || (const char *)r != (const char *)l + offsetof(struct load, request))
+        return false;
+    *u = unit_for(x->f, &l->where, l->size, l->file ? CACHE_NO_INDEX : l->selected); /* the order knows the first files only */
+    return true;
+}
+
+static bool unit_at(void *ctx, uint64_t index, struct cache_unit *u)
+{
+    struct feed *f = ((struct source_cache *)ctx)->f;
+    struct catalog_sample s;
+    if (catalog_sample(f->dataset.catalog, f->subset.sample ? f->subset.sample[index] : index, &s, NULL) < 0)
+        return false;
+    struct io_object o;
+    source_cache_describe(f, &s, index, &o);
+    bool is_open = f->arrays && !f->arrays->is_sound && !is_store(f);
+    *u = is_open ? unit_of_open(&o, 0) : unit_for(f, &s, s.length, index);
+    return o.block == 0;
+}
+
+/* A file that a worker has open: an entry is served for it if it has its version. Before something is kept, the file that has its name now
+ * must be that one. */
+static int identify_open(void *ctx, const struct cache_unit *u, bool may_block, struct cache_identity *out)
+{
+    (void)ctx;
+    struct cache_identity wanted = {.length = sizeof(u->object_size) + sizeof(u->mtime_ns)};
+    memcpy(wanted.bytes, &u->object_size, sizeof(u->object_size));
+    memcpy(wanted.bytes + sizeof(u->object_size), &u->mtime_ns, sizeof(u->mtime_ns));
+    if (u->object_size && !may_block) {
+        *out = wanted;
+        return 0;
+    }
+    FB_TRY(cache_identify_file(u->dir_fd, u->path, may_block, out));
+    bool is_that = out->length == wanted.length && memcmp(out->bytes, wanted.bytes, wanted.length) == 0;
+    return !u->object_size || is_that ? 0 : FB_E_DATA;
+}
+
+static int identify_in_store(void *ctx, const struct cache_unit *u, bool may_block, struct cache_identity *out)
+{
+    (void)ctx;
+    (void)may_block;
+    if (!u->mtime_ns)
+        return FB_E_UNSUPPORTED;
+    out->length = sizeof(u->mtime_ns);
+    memcpy(out->bytes, &u->mtime_ns, sizeof(u->mtime_ns));
+    return 0;
+}
+
+/* ---- the future ---- */
+
+static struct order order_of(struct source_cache *x, uint64_t epoch)
+{
+    struct feed *f = x->f;
+    pthread_mutex_lock(&x->lock);
+    int i = (int)(epoch % 2);
+    if (x->epoch[i] != epoch + 1) {
+        feed_order(f, epoch, &x->order[i]);
+        x->epoch[i] = epoch + 1;
+    }
+    struct order o = x->order[i];
+    pthread_mutex_unlock(&x->lock);
+    return o;
+}
+
+static uint64_t any_at(void *ctx, uint64_t epoch, uint64_t position)
+{
+    struct order o = order_of(ctx, epoch);
+    return order_at(&o, position);
+}
+
+static uint64_t position_of(void *ctx, uint64_t epoch, uint64_t index)
+{
+    struct order o = order_of(ctx, epoch);
+    return order_position_of(&o, index);
+}
+
+static uint64_t at(void *ctx, const struct cache_reader *r, uint64_t epoch, uint64_t position)
+{
+    struct source_cache *x = ctx;
+    const struct rank_layout *l = &x->f->layout;
+    uint64_t start = epoch == r->epoch ? r->start : 0;
+    if (l->world > 1) {
+        uint64_t batch = position < start ? UINT64_MAX : (position - start) / l->global_batch;
+        if (batch >= ranks_batch_count(l, start))
+            return CACHE_NO_INDEX;
+        struct batch_span s = ranks_batch(l, start, batch);
+        if (position < s.first || position - s.first >= s.count)
+            return CACHE_NO_INDEX;
+    }
+    return any_at(ctx, epoch, position);
+}
+
+/* All workers are busy: the processors are what there is too little of, not what the source brings. */
+static bool is_busy(void *ctx)
+{
+    const struct source_cache *x = ctx;
+    return !crew_is_idle(x->f);
+}
+
+/* ---- opening ---- */
+
+/* Nothing is ever written to a source. The folder may not exist yet: then the one above counts. */
+static int check_place(const struct feed *f, const char *dir, struct fb_error *e)
+{
+    char above[PATH_MAX], real[PATH_MAX];
+    const char *root = f->dataset.root;
+    if (strlen(dir) >= sizeof(above) || !f->dataset.kind || strcmp(f->dataset.kind, "folder") != 0)
+        return 0;
+    strcpy(above, dir);
+    while (!realpath(above, real)) {
+        char *slash = strrchr(above, '/');
+        if (!slash || slash == above)
+            return 0;
+        *slash = 0;
+    }
+    size_t n = strlen(root);
+    if (strncmp(real, root, n) != 0 || (real[n] && real[n] != '/'))
+        return 0;
+    error_set(e, FB_E_USAGE, "cache", "cache_dir= lies inside the data set, and nothing is ever written to a source");
+    error_remedy(e, "give it a folder of its own, on a fast disk");
+    error_at(e, dir, -1);
+    return FB_E_USAGE;
+}
+
+static int check_wanted(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    if (o->cache_limit && !o->cache_dir) {
+        error_set(e, FB_E_USAGE, "cache", "cache_limit= is the size of the cache on disk, but there is none");
+        error_remedy(e, "give cache_dir= as well; memory for a cache is cache_ram=");
+        return FB_E_USAGE;
+    }
+    return o->cache_dir ? check_place(f, o->cache_dir, e) : 0;
+}
+
+static void describe_rows(struct feed *f)
+{
+    for (uint64_t i = 0; f->arrays && i < f->arrays->objects; i++) {
+        struct array_object *o = &f->arrays->object[i];
+        const struct catalog_sample s = {
+            .object = o->path, .object_size = o->size, .length = o->size, .mtime_ns = o->mtime_ns, .key = o->key};
+        source_cache_describe(f, &s, CACHE_NO_INDEX, &o->kept);
+    }
+}
+
+/* The order is one of samples: it says when a file is needed, not which blocks of it. */
+static bool has_known_units(const struct feed *f)
+{
+    const struct arrays *a = f->arrays;
+    return !a || is_store(f) || (a->unit == ARRAYS_FILES && !a->steps.instances);
+}
+
+int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struct fb_error *e)
+{
+    FB_TRY(check_wanted(f, o, e));
+    if (!o->cache_dir && !o->cache_ram)
+        return 0;
+    struct source_cache *x = calloc(1, sizeof(*x));
+    if (!x)
+        return error_set(e, FB_E_NOMEM, "cache", "no memory for the cache");
+    x->f = f;
+    pthread_mutex_init(&x->lock, NULL);
+    f->cache = x;
+    describe_rows(f);
+    bool has_units = has_known_units(f);
+    struct cache_options c = {
+        .inner = f->io,
+        .dir = o->cache_dir,
+        .disk_limit = o->cache_limit,
+        .ram_limit = o->cache_ram,
+        .budget = f->budget,
+        .log = &f->log,
+        .depth = depth,
+        .source = {.ctx = x,
+                   .name = f->dataset.root,
+                   .count = f->subset.count,
+                   .unit_of = unit_of,
+                   .unit_at = has_units ? unit_at : NULL,
+                   .identify = is_store(f) ? identify_in_store
+                               : f->arrays ? identify_open
+                                           : NULL,
+                   .is_known = has_units && !f->takes_order && !f->weights,
+                   .at = at,
+                   .any_at = any_at,
+                   .position_of = position_of,
+                   .is_busy = is_busy},
+    };
+    f->io = NULL; /* taken over, whatever comes of it */
+    return cache_open(&f->io, &c, e);
+}
+
+void source_cache_move(struct feed *f, const struct run *run, uint64_t position)
+{
+    if (f->cache)
+        cache_move(f->io, &(struct cache_reader){run->epoch, run->start, position});
+}
+
+void source_cache_close(struct feed *f)
+{
+    if (f->cache)
+        pthread_mutex_destroy(&f->cache->lock);
+    free(f->cache);
+    f->cache = NULL;
+}
+
+/* ---- figures ---- */
+
+static void put(struct text *t, const char *name, uint64_t value)
+{
+    text_printf(t, ",\"%s\":%llu", name, (unsigned long long)value);
+}
+
+void source_cache_stats(struct feed *f, struct text *t)
+{
+    if (!f->cache) {
+        text_printf(t, ",\"cache\":null");
+        return;
+    }
+    struct cache_figures c;
+    cache_read_figures(f->io, &c);
+    text_printf(t, ",\"cache\":{\"over\":\"%s\"", c.over);
+    put(t, "ram_hits", c.ram_hits);
+    put(t, "disk_hits", c.disk_hits);
+    put(t, "joined", c.joined);
+    put(t, "misses", c.misses);
+    put(t, "ram_hit_bytes", c.ram_hit_bytes);
+    put(t, "disk_hit_bytes", c.disk_hit_bytes);
+    put(t, "miss_bytes", c.miss_bytes);
+    put(t, "filled", c.filled);
+    put(t, "filled_bytes", c.filled_bytes);
+    put(t, "stored", c.stored);
+    put(t, "stored_bytes", c.stored_bytes);
+    put(t, "evicted", c.evicted);
+    put(t, "evicted_bytes", c.evicted_bytes);
+    put(t, "damaged", c.damaged);
+    put(t, "changed", c.changed);
+    put(t, "ram_bytes", c.ram_bytes);
+    put(t, "ram_limit_bytes", c.ram_limit);
+    put(t, "disk_bytes", c.disk_bytes);
+    text_printf(t, ",\"disk_limit_bytes\":");
+    if (c.has_disk && c.disk_limit != CACHE_NO_LIMIT)
+        text_printf(t, "%llu", (unsigned long long)c.disk_limit);
+    else
+        text_printf(t, "null");
+    text_printf(t, ",\"off\":");
+    if (c.is_off)
+        text_json_string(t, c.why_off);
+    else
+        text_printf(t, "null");
+    text_printf(t, "}");
+}

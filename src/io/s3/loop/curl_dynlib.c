@@ -1,0 +1,39 @@
+#define CURL_LATE_OWN
+#include "io/s3/loop/curl_dynlib.h"
+
+#include <pthread.h>
+
+struct curl_late curl_late;
+static struct fb_error outcome;
+
+#define CALL(member) LATE_CALL(curl_late, member, curl_##member)
+
+static void open_once(void)
+{
+    static const struct late_call calls[] = {
+        CALL(global_init),         CALL(version_info),    CALL(easy_init),        CALL(easy_setopt),
+        CALL(easy_getinfo),        CALL(easy_perform),    CALL(easy_strerror),    CALL(easy_cleanup),
+        CALL(multi_init),          CALL(multi_setopt),    CALL(multi_add_handle), CALL(multi_remove_handle),
+        CALL(multi_socket_action), CALL(multi_info_read), CALL(multi_cleanup),    {0},
+    };
+    static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4", NULL};
+    static const struct late_library library = {"libcurl", names, "read", "install libcurl 7.85 or later (Debian: libcurl4)", calls};
+    if (late_open(&library, &curl_late, &outcome) < 0)
+        return;
+    const curl_version_info_data *v = curl_late.version_info(CURLVERSION_NOW);
+    if (v->version_num < 0x075500) {
+        error_set(&outcome, FB_E_UNSUPPORTED, "read", "libcurl %s is too old for object stores", v->version);
+        error_remedy(&outcome, "%s", library.remedy);
+    } else if (curl_late.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        error_set(&outcome, FB_E_UNSUPPORTED, "read", "libcurl %s does not start", v->version);
+    }
+}
+
+int curl_late_open(struct fb_error *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_once);
+    if (outcome.code && e && e->code == 0)
+        *e = outcome;
+    return outcome.code;
+}

@@ -1,0 +1,55 @@
+/* libcurl, opened when an object store is first used: it brings some thirty libraries along (base/late.h). The functions have their usual
+ * names; nothing may call one before curl_late_open has returned 0. */
+#ifndef FB_IO_CURL_LATE_H
+#define FB_IO_CURL_LATE_H
+
+#define CURL_DISABLE_TYPECHECK /* its macros would call the functions by themselves */
+#include <curl/curl.h>
+
+#include "base/dynlib.h"
+
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+#undef curl_multi_setopt
+
+struct curl_late {
+    LATE_MEMBER(global_init, curl_global_init);
+    LATE_MEMBER(version_info, curl_version_info);
+    LATE_MEMBER(easy_init, curl_easy_init);
+    LATE_MEMBER(easy_setopt, curl_easy_setopt);
+    LATE_MEMBER(easy_getinfo, curl_easy_getinfo);
+    LATE_MEMBER(easy_perform, curl_easy_perform);
+    LATE_MEMBER(easy_strerror, curl_easy_strerror);
+    LATE_MEMBER(easy_cleanup, curl_easy_cleanup);
+    LATE_MEMBER(multi_init, curl_multi_init);
+    LATE_MEMBER(multi_setopt, curl_multi_setopt);
+    LATE_MEMBER(multi_add_handle, curl_multi_add_handle);
+    LATE_MEMBER(multi_remove_handle, curl_multi_remove_handle);
+    LATE_MEMBER(multi_socket_action, curl_multi_socket_action);
+    LATE_MEMBER(multi_info_read, curl_multi_info_read);
+    LATE_MEMBER(multi_cleanup, curl_multi_cleanup);
+};
+
+/* Constant once curl_late_open has returned 0. */
+extern struct curl_late curl_late;
+
+/* The first call opens and starts it, later ones repeat the outcome. FB_E_UNSUPPORTED. Any thread. */
+int curl_late_open(struct fb_error *e);
+
+#ifndef CURL_LATE_OWN
+#define curl_easy_init curl_late.easy_init
+#define curl_easy_setopt curl_late.easy_setopt
+#define curl_easy_getinfo curl_late.easy_getinfo
+#define curl_easy_perform curl_late.easy_perform
+#define curl_easy_strerror curl_late.easy_strerror
+#define curl_easy_cleanup curl_late.easy_cleanup
+#define curl_multi_init curl_late.multi_init
+#define curl_multi_setopt curl_late.multi_setopt
+#define curl_multi_add_handle curl_late.multi_add_handle
+#define curl_multi_remove_handle curl_late.multi_remove_handle
+#define curl_multi_socket_action curl_late.multi_socket_action
+#define curl_multi_info_read curl_late.multi_info_read
+#define curl_multi_cleanup curl_late.multi_cleanup
+#endif
+
+#endif

@@ -1,0 +1,192 @@
+/* Rates by the bounds of operational analysis: a pipeline runs at the pace of its slowest stage. CPU gives threads / demand, times the
+ * efficiency that was measured; storage gives what it gave cold, when it was the slowest there. Demands are CPU time of the process, which
+ * other programs on the machine hardly change; the efficiency has what they take.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "jobs/doctor.h"
+
+static const double storage_share = 0.8; /* of the CPU's rate: below it, storage was in the way */
+
+bool doctor_has_pictures(const struct doctor_result *r)
+{
+    return strcmp(r->data.family, "sound") != 0 && strcmp(r->data.family, "array") != 0;
+}
+
+/* What the workers reach of threads / demand when nothing else is in the way. With a bucket something always was. */
+static double efficiency(const struct doctor_result *r)
+{
+    if (r->machine.is_bucket)
+        return 0.95;
+    double ideal = r->machine.threads / r->known_cpu_s;
+    return r->known_cpu_s > 0 ? fmin(1, r->warm_rate / ideal) : 1;
+}
+
+double doctor_cpu_rate(const struct doctor_result *r, double demand_s, double cores)
+{
+    return demand_s > 0 ? cores / demand_s * efficiency(r) : r->warm_rate;
+}
+
+static void fill_times(const struct doctor_request *q, const struct doctor_result *r, struct doctor_row *row)
+{
+    double batch = (double)q->options.batch_size, samples = (double)r->samples;
+    double first = isnan(row->first_rate) ? row->later_rate : row->first_rate;
+    double most = q->step_seconds > 0 ? batch / q->step_seconds : INFINITY;
+    row->accelerator_ratio = q->step_seconds > 0 ? fmin(1, row->later_rate / most) : NAN;
+    row->batch_seconds = batch / fmin(row->later_rate, most);
+    row->epoch_seconds = samples / fmin(row->later_rate, most);
+    row->run_seconds = samples / fmin(first, most) + (double)(q->epochs - 1) * row->epoch_seconds;
+}
+
+struct doctor_row *doctor_add_row(struct doctor_result *r, enum remedy_kind kind, double first, double later)
+{
+    struct doctor_row *row = &r->row[r->rows++];
+    *row = (struct doctor_row){.kind = kind, .first_rate = first, .later_rate = later, .proved_first = NAN, .proved_later = NAN};
+    return row;
+}
+
+/* ---- the rows; `fits`: the data stay in memory after the first epoch ---- */
+
+/* Samples per second of storage with many reads in flight and nothing to open. */
+static double deepest_rate(const struct doctor_result *r, double share_of_bytes)
+{
+    const struct storage_probe *p = &r->storage;
+    double rate = p->points ? p->point[p->points - 1].reads_per_s : NAN;
+    return share_of_bytes < 1 ? rate / share_of_bytes : rate; /* smaller ones: as many bytes, more samples */
+}
+
+/* CPU of a first epoch from storage, of data that was tried in memory. */
+static double cold_demand(const struct doctor_result *r, double demand_s, double bytes)
+{
+    double per_byte = r->storage.cold_cpu_s;
+    return per_byte > 0 ? demand_s + per_byte * bytes : demand_s;
+}
+
+/* Every epoch of pictures as arrays of numbers; what decoding them once costs is not in it. */
+static void add_decoded(struct doctor_result *r, const char *source)
+{
+    double each = 3.0 * r->decoded_side * r->decoded_side, bytes = each * (double)r->samples, threads = r->machine.threads;
+    const struct storage_probe *p = &r->storage;
+    double storage = p->points ? p->point[p->points - 1].bytes_per_s / each : INFINITY;
+    bool fits = bytes < 0.8 * r->machine.memory_available_bytes;
+    double first = doctor_cpu_rate(r, cold_demand(r, r->decoded_first_cpu_s, each), threads);
+    double later = doctor_cpu_rate(r, r->decoded_cpu_s, threads);
+    struct doctor_row *row =
+        doctor_add_row(r, REMEDY_DECODED, isnan(r->cold_rate) ? NAN : fmin(storage, first), fits ? later : fmin(storage, later));
+    row->disk_bytes = bytes;
+    row->ram_bytes = fits ? bytes : 0;
+    snprintf(row->change, sizeof(row->change), "decoded once, %d x %d (lossy)", r->decoded_side, r->decoded_side);
+    snprintf(row->command, sizeof(row->command), "fullbore pack %.1000s -o data.npy --decode %dx%d", source, r->decoded_side,
+             r->decoded_side);
+}
+
+static void add_memory(struct doctor_result *r, const char *source)
+{
+    double bytes = (double)r->data.bytes;
+    struct doctor_row *row = doctor_add_row(r, REMEDY_MEMORY, doctor_cpu_rate(r, r->first_cpu_s, r->machine.threads), r->warm_rate);
+    row->ram_bytes = bytes;
+    snprintf(row->change, sizeof(row->change), "copied to the RAM disk");
+    snprintf(row->command, sizeof(row->command), "cp -r %.1000s /dev/shm/", source);
+}
+
+/* No file has to be opened, and where storage was in the way its depth counts. */
+static void add_pack(struct doctor_result *r, const char *source, bool fits)
+{
+    double saved = isnan(r->storage.open_s) ? 0 : fmin(r->storage.open_s, 0.5 * r->known_cpu_s), threads = r->machine.threads;
+    double first_cpu = doctor_cpu_rate(r, r->first_cpu_s - saved, threads);
+    double later_cpu = doctor_cpu_rate(r, r->known_cpu_s - saved, threads), deep = deepest_rate(r, 1);
+    double storage = r->storage_limits ? fmax(r->cold_rate, isnan(deep) ? r->cold_rate : deep) : INFINITY;
+    struct doctor_row *row =
+        doctor_add_row(r, REMEDY_PACK, isnan(r->cold_rate) ? NAN : fmin(storage, first_cpu), fits ? later_cpu : fmin(storage, later_cpu));
+    row->disk_bytes = (double)r->data.bytes;
+    row->ram_bytes = fits ? (double)r->data.bytes : 0;
+    snprintf(row->change, sizeof(row->change), "packed into one file");
+    snprintf(row->command, sizeof(row->command), "fullbore pack %.1000s -o data.tar", source);
+}
+
+static void add_smaller(struct doctor_result *r, const char *source)
+{
+    double threads = r->machine.threads, bytes = (double)r->data.bytes * r->smaller_share;
+    bool fits = bytes < 0.8 * r->machine.memory_available_bytes;
+    double deep = deepest_rate(r, r->smaller_share), storage = r->storage_limits ? fmax(r->cold_rate, isnan(deep) ? 0 : deep) : INFINITY;
+    double first = doctor_cpu_rate(r, cold_demand(r, r->smaller_first_cpu_s, r->sample_bytes * r->smaller_share), threads);
+    double later = doctor_cpu_rate(r, r->smaller_cpu_s, threads);
+    struct doctor_row *row =
+        doctor_add_row(r, REMEDY_SMALLER, isnan(r->cold_rate) ? NAN : fmin(storage, first), fits ? later : fmin(storage, later));
+    row->disk_bytes = bytes;
+    row->ram_bytes = fits ? bytes : 0;
+    snprintf(row->change, sizeof(row->change), "packed, shorter side %d (lossy)", r->smaller_side);
+    snprintf(row->command, sizeof(row->command), "fullbore pack %.1000s -o small.tar --resize-shorter %d", source, r->smaller_side);
+}
+
+/* Nothing is promised about a disk that was not measured: a cache is shown for what stays in its memory. */
+static void add_cache(struct doctor_result *r)
+{
+    struct doctor_row *row = doctor_add_row(r, REMEDY_CACHE, r->cold_rate, r->warm_rate);
+    row->disk_bytes = row->ram_bytes = (double)r->data.bytes;
+    snprintf(row->change, sizeof(row->change), "cached on a local disk");
+    snprintf(row->command, sizeof(row->command), "Loader(..., cache_dir=\"/local/disk\")");
+}
+
+static void add_cores(struct doctor_result *r, double storage, bool fits)
+{
+    double more = 2.0 * r->machine.threads, first = fmin(storage, doctor_cpu_rate(r, r->first_cpu_s, more));
+    struct doctor_row *row =
+        doctor_add_row(r, REMEDY_CORES, first, fmin(fits ? INFINITY : storage, doctor_cpu_rate(r, r->known_cpu_s, more)));
+    row->ram_bytes = fits ? (double)r->data.bytes : 0;
+    text_format(row->change, sizeof(row->change), "%.0f worker threads on %.0f cores (now %d)", more, more, r->machine.threads);
+}
+
+/* Every remedy takes work away: one that looks slower than what was measured shows that other programs came and went meanwhile. */
+static double no_slower(double predicted, double as_is)
+{
+    return predicted < as_is ? as_is : predicted;
+}
+
+static void add_remedies(const struct doctor_request *q, struct doctor_result *r, double storage, bool fits)
+{
+    const char *source = q->options.source ? q->options.source : "DATA";
+    if (r->machine.is_bucket)
+        doctor_predict_bucket(q, r, source);
+    if (!r->machine.is_bucket && r->storage_limits && (double)r->data.bytes < 0.9 * r->machine.shm_free_bytes)
+        add_memory(r, source);
+    if (strcmp(r->data.kind, "folder") == 0 && doctor_has_pictures(r) && !r->machine.is_bucket)
+        add_pack(r, source, fits);
+    if (r->smaller_side)
+        add_smaller(r, source);
+    if (r->decoded_side)
+        add_decoded(r, source);
+    if (r->machine.is_remote && fits && doctor_has_pictures(r))
+        add_cache(r);
+    doctor_predict_arrays(r, source);
+    add_cores(r, storage, fits);
+}
+
+void doctor_predict(const struct doctor_request *q, struct doctor_result *r)
+{
+    double bytes = (double)r->data.bytes, first_cpu = doctor_cpu_rate(r, r->first_cpu_s, r->machine.threads);
+    bool fits = !r->machine.is_bucket && bytes < 0.8 * r->machine.memory_available_bytes;
+    r->rows = 0;
+    r->storage_limits = r->cold_rate < storage_share * first_cpu;
+    r->wanted_rate = q->step_seconds > 0 ? (double)q->options.batch_size / q->step_seconds : NAN;
+    double storage = r->storage_limits ? r->cold_rate : INFINITY;
+    struct doctor_row *as_is =
+        doctor_add_row(r, REMEDY_NONE, r->cold_rate, fits || r->machine.is_bucket ? r->warm_rate : fmin(storage, r->warm_rate));
+    snprintf(as_is->change, sizeof(as_is->change),
+             r->machine.is_bucket ? "as it is (every epoch from the bucket)"
+             : fits               ? "as it is"
+                                  : "as it is (larger than memory)");
+    as_is->ram_bytes = fits ? bytes : 0;
+    add_remedies(q, r, storage, fits);
+    for (int i = 0; i < r->rows; i++) {
+        bool was_measured = r->row[i].kind == REMEDY_WINDOW || r->row[i].kind == REMEDY_PRELOAD; /* whatever came out */
+        if (!was_measured) {
+            r->row[i].first_rate = no_slower(r->row[i].first_rate, r->row[0].first_rate);
+            r->row[i].later_rate = no_slower(r->row[i].later_rate, r->row[0].later_rate);
+        }
+        fill_times(q, r, &r->row[i]);
+    }
+}

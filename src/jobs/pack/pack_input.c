@@ -1,0 +1,151 @@
+#include "jobs/pack/pack_input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int64_t mtime_of(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+static int changed(struct fb_error *e, const char *what)
+{
+    error_set(e, FB_E_STATE, "pack", "the source %s", what);
+    error_remedy(e, "leave it alone while it is packed, then pack again");
+    return FB_E_STATE;
+}
+
+/* ---- files ---- */
+
+static int open_file(struct pack_input *in, struct pack_item *item, struct fb_error *e)
+{
+    const struct catalog_sample *w = in->where;
+    struct stat *st = &in->st;
+    in->fd = openat(in->source->dataset->root_fd, w->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (in->fd < 0)
+        return error_set_errno(e, "pack", errno, "open the file");
+    bool is_whole = w->offset == 0 && w->length == w->object_size;
+    int rc = fstat(in->fd, st) < 0   ? error_set_errno(e, "pack", errno, "look at the file")
+             : !S_ISREG(st->st_mode) ? error_set(e, FB_E_DATA, "pack", "it is not a regular file")
+             : is_whole              ? 0
+             : (uint64_t)st->st_size == w->object_size && mtime_of(st) == w->mtime_ns ? 0
+                                                                                      : changed(e, "was changed since it was catalogued");
+    if (rc < 0)
+        pack_input_close(in);
+    item->size = item->source_size = is_whole ? (uint64_t)st->st_size : w->length;
+    item->mtime_ns = mtime_of(st);
+    return rc;
+}
+
+static int read_file(const struct pack_input *in, char *out, uint64_t offset, uint64_t n, struct fb_error *e)
+{
+    for (uint64_t done = 0; done < n;) {
+        ssize_t got = pread(in->fd, out + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_set_errno(e, "pack", errno, "read the file");
+        if (got == 0)
+            return changed(e, "became shorter while it was read");
+        done += (uint64_t)got;
+    }
+    return 0;
+}
+
+/* ---- objects ---- */
+
+struct waiting {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool is_over;
+};
+
+static void on_done(struct io_request *r)
+{
+    struct waiting *w = r->owner;
+    pthread_mutex_lock(&w->lock);
+    w->is_over = true;
+    pthread_cond_signal(&w->over);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void submit_and_wait(struct io *io, struct io_request *r)
+{
+    struct waiting w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    r->done = on_done;
+    r->owner = &w;
+    io->ops->submit(io, r, false);
+    pthread_mutex_lock(&w.lock);
+    while (!w.is_over)
+        pthread_cond_wait(&w.over, &w.lock);
+    pthread_mutex_unlock(&w.lock);
+}
+
+/* The back-end wants room behind the bytes that it gives, so they go through memory of its own. */
+static int read_object(const struct pack_input *in, void *out, uint64_t offset, uint64_t n, struct fb_error *e)
+{
+    const struct catalog_sample *w = in->where;
+    struct fb_error said;
+    error_clear(&said);
+    uint8_t *buffer = n ? malloc(n + IO_TAIL) : NULL;
+    if (n && !buffer)
+        return error_set(e, FB_E_NOMEM, "pack", "no memory for a record");
+    struct io_request r = {.dir_fd = -1,
+                           .path = w->object,
+                           .offset = offset,
+                           .length = n,
+                           .expected_size = w->object_size,
+                           .buffer = buffer,
+                           .capacity = n + IO_TAIL,
+                           .expected_mtime_ns = w->mtime_ns,
+                           .must_match = true,
+                           .error = &said};
+    if (n)
+        submit_and_wait(in->source->io, &r);
+    int rc = r.status > 0 || (r.status == 0 && r.got != n) ? changed(e, "became shorter while it was read") : r.status;
+    if (rc == 0 && n)
+        memcpy(out, buffer, n);
+    if (rc < 0 && said.code && e && e->code == 0)
+        *e = said;
+    free(buffer);
+    return rc;
+}
+
+/* ---- either ---- */
+
+int pack_input_open(struct pack_input *in, const struct pack_source *s, struct pack_item *item, struct fb_error *e)
+{
+    *in = (struct pack_input){.source = s, .where = &item->where, .fd = -1};
+    if (!s->io)
+        return open_file(in, item, e);
+    item->size = item->source_size = item->where.length;
+    item->mtime_ns = item->where.mtime_ns;
+    return 0;
+}
+
+int pack_input_read(const struct pack_input *in, void *out, uint64_t offset, uint64_t n, struct fb_error *e)
+{
+    offset += in->where->offset;
+    return in->fd < 0 ? read_object(in, out, offset, n, e) : read_file(in, out, offset, n, e);
+}
+
+int pack_input_check(const struct pack_input *in, struct fb_error *e)
+{
+    struct stat now;
+    if (in->fd < 0) /* each read named the version it wants */
+        return 0;
+    if (fstat(in->fd, &now) < 0)
+        return error_set_errno(e, "pack", errno, "look at the file");
+    return now.st_size == in->st.st_size && mtime_of(&now) == mtime_of(&in->st) ? 0 : changed(e, "was changed while it was read");
+}
+
+void pack_input_close(struct pack_input *in)
+{
+    if (in->fd >= 0)
+        close(in->fd);
+    in->fd = -1;
+}

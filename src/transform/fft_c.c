@@ -1,2 +1,0 @@
-#define FFT_NAME(x) x##_c
-#include "transform/fft_body.h"

@@ -1,9 +1,0 @@
-#ifndef FB_TRANSFORM_NORMALIZE_H
-#define FB_TRANSFORM_NORMALIZE_H
-
-#include "transform/levels.h"
-
-/* The levels that a normalize step's checked params ask for. */
-void normalize_levels(const void *params, struct levels *l);
-
-#endif
