@@ -3,6 +3,7 @@
 #
 #   PYTHON    the interpreter .venv is made from (default python3)
 #   SEEDS   for `make bench`: runs of each program of the zoo (default 1; 20 for the figures of docs/diagnosis.md)
+#   WERROR  a warning of the compiler is an error in `make build` too; as CI is, if that is set.
 #   ONLY    for `make test` and `make soak`: only these groups, e.g. ONLY="c python"; see tools/run_tests.py
 
 PYTHON ?= python3
@@ -11,20 +12,21 @@ BIN := $(VENV)/bin
 SETUP := PYTHON=$(PYTHON) bash tools/setup.sh
 JOBS ?= $(shell nproc)
 SEEDS ?= 1
+WERROR ?= $(CI)
 MESON := $(BIN)/meson
 NINJA := $(BIN)/ninja $(if $(MAKE_TERMOUT),,--quiet)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 PHOTOS := .cache/demo-photos
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test soak bench wheel clean asan tsan fuzz
+.PHONY: help build demo test soak bench wheel clean asan tsan fuzz format
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 build: ## library, command and Python package into .venv
 	@$(SETUP) build
-	@test -f build/build.ninja || $(MESON) setup build --prefix "$(CURDIR)/$(VENV)" -Dpython.install_env=venv
+	@test -f build/build.ninja || $(MESON) setup build --prefix "$(CURDIR)/$(VENV)" -Dpython.install_env=venv $(if $(WERROR),-Dwerror=true)
 	@$(NINJA) -C build -j $(JOBS)
 	@$(MESON) install -C build --no-rebuild --quiet
 	@$(BIN)/fullbore --version
@@ -52,6 +54,11 @@ tsan: build ## the tests of reading and of the engine under ThreadSanitizer
 fuzz: build ## a minute of libFuzzer per parser
 	@$(SETUP) fuzz
 	@$(BIN)/python tools/run_tests.py --jobs $(JOBS) --fuzz-seconds 60 fuzz
+
+format: ## clang-format on every C file, imports of Python in order
+	@$(SETUP) test
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs $(BIN)/clang-format -i
+	@$(BIN)/ruff check --quiet --select I --fix .
 
 bench: build ## measure against bare C loops and torch's DataLoader, print the ratios (BENCH_ARGS=--quick)
 	@$(SETUP) demo bench

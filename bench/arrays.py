@@ -2,9 +2,9 @@
 
     bench/arrays.py [--quick] [--rounds N] [--threads N] [--only rows bags sound]
 
-Files are made once, in .cache: rows of 4 KB and 1 KB in the layouts that h5py users have, slides of 500 to 4000 features of 1024 float32 with
-coordinates, 30,000 WAV files of about 60 KB. Page cache warm, unless it says cold. Sides take turns within each round; figures are medians. Everything
-behind the table goes to build/bench-arrays.json.
+Files are made once, in .cache: rows of 4 KB and 1 KB in the layouts that h5py users have, slides of 500 to 4000 features of 1024 float32
+with coordinates, 30,000 WAV files of about 60 KB. Page cache warm, unless it says cold. Sides take turns within each round; figures are
+medians. Everything behind the table goes to build/bench-arrays.json.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import run as bench  # noqa: E402
+import run as bench
 
 BUILD = Path(os.environ.get("FB_BUILD_DIR", bench.ROOT / "build"))
 COMMAND = os.environ.get("FULLBORE_COMMAND", bench.COMMAND)
@@ -49,8 +49,8 @@ def rate(records: list[dict]) -> float:
 
 
 def cpu(records: list[dict]) -> float:
-    """CPU microseconds per sample: what a busy neighbour changes least. Of samples decoded, as in run.py: at the end of a run the engine has worked
-    on an epoch that never comes."""
+    """CPU microseconds per sample: what a busy neighbour changes least. Of samples decoded, as in run.py: at the end of a run the engine
+    has worked on an epoch that never comes."""
     return statistics.median(r["cpu_seconds_per_1000_samples"] * done_share(r) for r in records) * 1000
 
 
@@ -222,7 +222,8 @@ def wav_folder(count: int) -> Path:
 
 
 def path_list(folder: Path) -> Path:
-    return made(folder.with_suffix(".paths"), lambda out: out.write_text("".join(f"{p}\n" for p in sorted(folder.glob("*/*.wav")))) and None)
+    return made(folder.with_suffix(".paths"),
+                lambda out: out.write_text("".join(f"{p}\n" for p in sorted(folder.glob("*/*.wav")))) and None)
 
 
 # ------------------------------------------------------------------------------------------------------------------- sections
@@ -245,14 +246,17 @@ def rows(b: "bench.Bench") -> None:
                 sizes = 64 * width * 4, BATCH * width * 4
                 sides = {"the bare libdeflate loop": lambda: scaled(floor("floor_chunks", chunk_list(path), threads, 2, *sizes), 64)}
             else:
-                sides = {"the bare loop of row reads": lambda: floor("floor_rows", path, width * 4, row_offsets(path), threads, passes, BATCH)}
-            sides["ours"] = (lambda: inflated(ours(*engine, threads=threads))) if is_gzip else (lambda: whole(ours(*engine, threads=threads)))
+                sides = {"the bare loop of row reads": lambda: floor(
+                    "floor_rows", path, width * 4, row_offsets(path), threads, passes, BATCH)}
+            sides["ours"] = (lambda: inflated(ours(*engine, threads=threads))) if is_gzip else (
+                lambda: whole(ours(*engine, threads=threads)))
             seen = turns(b, sides)
             rival = peer("rows", path, "--limit", (16_384 if is_gzip else 65_536) // (2 if quick else 1))
             b.results[f"rows_{size}_{layout}"] = {**seen, "h5py": rival}
             name = f"HDF5 rows of {size}, {layout}"
             against(b, name, seen, next(iter(sides)), ">= 0.85" if is_gzip else ">= 0.8", how, "rows/s")
-            against(b, name, {**seen, "h5py, DataLoader": [rival]}, "h5py, DataLoader", ">= 20", f"{how}; h5py row by row, 2 workers", "rows/s")
+            against(b, name, {**seen, "h5py, DataLoader": [rival]}, "h5py, DataLoader", ">= 20", f"{how}; h5py row by row, 2 workers",
+                    "rows/s")
 
 
 def whole(record: dict) -> dict:
@@ -299,7 +303,8 @@ def bags(b: "bench.Bench") -> None:
         against(b, name, seen[2], bare, wanted, how, "bags/s")
         against(b, name, {**seen[2], "h5py, cached handles": [best]}, "h5py, cached handles", ">= 20", how, "bags/s")
         b.row(f"{name}: 1 -> 2 threads", f"{rate(seen[2]['ours']) / rate(seen[1]['ours']):.2f}x",
-              f"floor {rate(seen[2][bare]) / rate(seen[1][bare]):.2f}x, h5py {rival[2]['samples_per_second'] / rival[1]['samples_per_second']:.2f}x",
+              f"floor {rate(seen[2][bare]) / rate(seen[1][bare]):.2f}x, "
+              f"h5py {rival[2]['samples_per_second'] / rival[1]['samples_per_second']:.2f}x",
               "-", ">= 1.6x", how)
         b.row(f"{name}: bags/s padded", f"{rate(seen[2]['padded']):.0f}", f"{rate(seen[2]['ours']):.0f} ragged", "-", "-", how)
 
@@ -322,9 +327,11 @@ def sound(b: "bench.Bench") -> None:
     against(b, "WAV to (1024, 24000) float32", seen, bare, ">= 0.8", how, "files/s")
     for name, wanted in (("soundfile, 4 threads", ">= 10"), ("plain Python + numpy", ">= 2.5")):
         against(b, "WAV to (1024, 24000) float32", {**seen, name: [rivals[name]]}, name, wanted, how, "files/s")
-    sweep = {depth: bench.run_json([str(BUILD / "bench/floor_io"), str(folder), "uring", str(threads), str(depth)]) for depth in (32, 64, 128)}
+    sweep = {depth: bench.run_json([str(BUILD / "bench/floor_io"), str(folder), "uring", str(threads), str(depth)])
+             for depth in (32, 64, 128)}
     best = max(sweep, key=lambda depth: sweep[depth]["samples_per_second"])
-    cold = turns(b, {"the bare io_uring loop": lambda: bench.run_json([str(BUILD / "bench/floor_io"), str(folder), "uring", str(threads), str(best)]),
+    cold = turns(b, {"the bare io_uring loop": lambda: bench.run_json([str(BUILD / "bench/floor_io"), str(folder), "uring", str(threads),
+                                                                       str(best)]),
                      "ours": lambda: whole(ours(*engine, "--cold", threads=threads))})
     b.results["sound_cold"] = {**cold, "sweep": sweep}
     b.row(f"WAV, cold: files/s against the bare io_uring loop at depth {best}, reading only", f"{rate(cold['ours']):.0f}",
@@ -336,7 +343,8 @@ SECTIONS = {"rows": rows, "bags": bags, "sound": sound}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measures arrays and sound against bare C loops, h5py and soundfile.")
-    parser.add_argument("--quick", action="store_true", help="fewer passes and files, one round: minutes become one or two, figures become rough")
+    parser.add_argument("--quick", action="store_true",
+                        help="fewer passes and files, one round: minutes become one or two, figures become rough")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))

@@ -22,7 +22,8 @@ SAMPLES, CLIPS = 24_000, 1024
 
 def report(count: int, started: float, cpu: float) -> None:
     seconds = time.perf_counter() - started
-    used = sum(resource.getrusage(who).ru_utime + resource.getrusage(who).ru_stime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    used = sum(resource.getrusage(who).ru_utime + resource.getrusage(who).ru_stime
+               for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(json.dumps({"samples": count, "wall_seconds": seconds, "samples_per_second": count / seconds,
                       "cpu_seconds_per_1000_samples": (used - cpu) / count * 1000}))
 

@@ -5,9 +5,9 @@
 Recordings of about 60 KB (48 kHz, 16 bit, 0.6 s) are made first and are in memory when they are read; of 30,000 the start and the end weigh
 little. Sides take turns within a round; figures are medians. "From memory" is the same conversion and kernel on the same threads with all
 samples and rows in memory: what a build would be without files. "Bare loop" reads, computes and writes through the page cache with nothing
-around it (floor_build.c). Peers write with h5py and use as many processes (torch: threads) as there are cores; they get fewer recordings, as they
-need a few seconds for a thousand. CPU seconds are those of the whole process, so that ratios of them hold on a machine that has other
-things to do.
+around it (floor_build.c). Peers write with h5py and use as many processes (torch: threads) as there are cores; they get fewer recordings,
+as they need a few seconds for a thousand. CPU seconds are those of the whole process, so that ratios of them hold on a machine that has
+other things to do.
 """
 
 from __future__ import annotations

@@ -2,16 +2,16 @@
 
     bench/consumer.py [--quick] [--rounds N] [--threads N] [--only photos npz rows sound] [--steps sleep compute]
 
-Each figure comes from a process of its own (bench/consumer_loop.py) that runs `for batch in loader: step()`. Two kinds of step: one sleeps, as a
-loop does that waits for its accelerator, and one computes on one core. The demand is 0.3 to 0.9 of the attainable rate, which is what the same loop
-takes when its step does nothing. Beside a computing step it is what one worker less attains, because the step has that core.
+Each figure comes from a process of its own (bench/consumer_loop.py) that runs `for batch in loader: step()`. Two kinds of step: one sleeps,
+as a loop does that waits for its accelerator, and one computes on one core. The demand is 0.3 to 0.9 of the attainable rate, which is what
+the same loop takes when its step does nothing. Beside a computing step it is what one worker less attains, because the step has that core.
 
     busy = steps x nominal time / wall time from the first batch to the end of the last step
 
-So everything that `next()` costs counts, and every moment in which the step's thread wanted a core that the workers had. Only what steps took too long
-although a core was there is taken off the wall time: sleeps overshoot, and the host of a virtual machine takes its cores away. The kernel counts how
-long a thread wanted a core (schedstat), so that both can be told apart. `fullbore bench --step-ms` runs beside it, with the same step on the same files,
-reckons the same way and must say the same. All figures go to build/bench-consumer.json.
+So everything that `next()` costs counts, and every moment in which the step's thread wanted a core that the workers had. Only what steps
+took too long although a core was there is taken off the wall time: sleeps overshoot, and the host of a virtual machine takes its cores
+away. The kernel counts how long a thread wanted a core (schedstat), so that both can be told apart. `fullbore bench --step-ms` runs beside
+it, with the same step on the same files, reckons the same way and must say the same. All figures go to build/bench-consumer.json.
 """
 
 import argparse
@@ -22,9 +22,9 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import arrays  # noqa: E402
-import consumer_loop  # noqa: E402
-import run as bench  # noqa: E402
+import arrays
+import consumer_loop
+import run as bench
 
 SHARES = (0.3, 0.5, 0.7, 0.9)
 STEPS_MS = (25.0, 5.0)  # at a demand of 0.9; the batch stays the same, so steps are longer when less is wanted
@@ -86,8 +86,8 @@ class Case:
         self.batch = FIRST_GUESS[kind]
 
     def loop(self, step: str, ms: float, threads: int = 0) -> dict:
-        order = {"kind": self.kind, "source": str(self.source), "batch": self.batch, "threads": threads or self.threads, "step": step, "ms": ms,
-                 "seconds": self.seconds}
+        order = {"kind": self.kind, "source": str(self.source), "batch": self.batch, "threads": threads or self.threads, "step": step,
+                 "ms": ms, "seconds": self.seconds}
         return bench.run_json([sys.executable, "bench/consumer_loop.py", json.dumps(order)], self.env)
 
     def attainable(self, threads: int = 0) -> float:
@@ -95,7 +95,8 @@ class Case:
 
     def command(self, ms: float, rate: float) -> dict:
         """The same by the command, for about as long."""
-        options = {"photos": [], "npz": ["--sample", "file", "--fields", "volume"], "rows": ["--fields", "features,labels"], "sound": []}[self.kind]
+        options = {"photos": [], "npz": ["--sample", "file", "--fields", "volume"], "rows": ["--fields", "features,labels"],
+                   "sound": []}[self.kind]
         transform = ["--transform", consumer_loop.spec(self.kind)] if consumer_loop.spec(self.kind) else []
         samples = bench.run_json([bench.COMMAND, "info", str(self.source), "--json"], self.env)["samples"]
         if self.kind == "rows":
@@ -131,9 +132,11 @@ def report(b: "bench.Bench", case: Case, at_09_ms: float, step: str, share: floa
     loops = [r["loop"] for r in records]
     busy = bench.median(loops, "busy_ratio")
     ms = statistics.median(r["step_ms"] for r in records)
-    how = (f"steps of {ms:.1f} ms, batch {case.batch}, {case.threads} threads, {b.options.rounds} rounds; next() {bench.median(loops, 'next_median_seconds') * 1000:.2f} "
-           f"ms, p99 {bench.median(loops, 'next_p99_seconds') * 1000:.2f} ms; own wait for a core {bench.median(loops, 'core_delay_ratio'):.4f}; taken off {bench.median(loops, 'overshoot_ratio'):.4f}")
-    name = f"Python loop, {case.kind}, {'sleeping' if step == 'sleep' else 'computing'} step of {at_09_ms:.0f} ms and more, wanting {share} of the rate: busy"
+    how = (f"steps of {ms:.1f} ms, batch {case.batch}, {case.threads} threads, {b.options.rounds} rounds; "
+           f"next() {bench.median(loops, 'next_median_seconds') * 1000:.2f} ms, p99 {bench.median(loops, 'next_p99_seconds') * 1000:.2f} "
+           f"ms; own wait for a core {bench.median(loops, 'core_delay_ratio'):.4f}; taken off {bench.median(loops, 'overshoot_ratio'):.4f}")
+    name = (f"Python loop, {case.kind}, {'sleeping' if step == 'sleep' else 'computing'} step of {at_09_ms:.0f} ms and more, "
+            f"wanting {share} of the rate: busy")
     other = "-"
     if step == "sleep":
         other = f"{statistics.median(r['command']['accelerator_utilization_ratio'] for r in records):.4f}"

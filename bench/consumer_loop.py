@@ -2,8 +2,8 @@
 
     bench/consumer_loop.py '{"kind": "photos", "source": FOLDER, "batch": 64, "threads": 2, "step": "sleep", "ms": 25.0, "seconds": 3}'
 
-Prints one JSON object. The batches are torch tensors; every one is counted. What comes first, when the look-ahead is filled, is not measured: four
-batches and at least a second and a half.
+Prints one JSON object. The batches are torch tensors; every one is counted. What comes first, when the look-ahead is filled, is not
+measured: four batches and at least a second and a half.
 """
 
 import json
@@ -14,9 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import fullbore as fb
+import torch
 
 KINDS: dict[str, dict[str, Any]] = {
     "photos": {"transforms": [fb.RandomResizedCrop(224), fb.RandomHorizontalFlip(), fb.Normalize.imagenet()]},
@@ -36,7 +35,8 @@ def sleeping(ms: float) -> Callable[[], None]:
 
 
 def computing(ms: float) -> Callable[[], None]:
-    """Products of matrices that fit into a core's cache, until they have taken so much CPU time: the same work whatever the clock rate is."""
+    """Products of matrices that fit into a core's cache, until they have taken so much CPU time: the same work whatever the clock rate
+    is."""
     torch.set_num_threads(1)
     x = torch.rand(64, 64)
 
@@ -100,7 +100,8 @@ def main() -> None:
     order = json.loads(sys.argv[1])
     ms, batch = order["ms"], order["batch"]
     step = {"none": lambda _: lambda: None, "sleep": sleeping, "compute": computing}[order["step"]](ms)
-    loader = fb.Loader(order["source"], batch_size=batch, shuffle=True, seed=0, drop_last=True, threads=order["threads"], **KINDS[order["kind"]])
+    loader = fb.Loader(order["source"], batch_size=batch, shuffle=True, seed=0, drop_last=True, threads=order["threads"],
+                       **KINDS[order["kind"]])
     clock = run(loader, batch, step, order["seconds"])
     wall, cpu, delay = clock.asked - clock.since, time.process_time() - clock.cpu, core_delay() - clock.delay
     exposed = loader.stats()["exposed_wait_ratio"]

@@ -3,8 +3,8 @@
     bench/device.py FOLDER [--rounds N] [--command fullbore] [--quick]
 
 An emulated accelerator wants 0.8 of what the loader can give; batches (uint8) go to an emulated device on links of different speed. A
-loader that copied each batch when it is asked for would lose the time of the copy in every step: `not hidden` says what would be left. Sides
-take turns within a round; figures are medians. The second table has steps so slow that nothing but the copy could be in the way: on a
+loader that copied each batch when it is asked for would lose the time of the copy in every step: `not hidden` says what would be left.
+Sides take turns within a round; figures are medians. The second table has steps so slow that nothing but the copy could be in the way: on a
 machine that is busy with other things it is the one to look at.
 """
 

@@ -74,9 +74,9 @@ static inline void run_and_print(void *(*body)(void *), void *arg, int threads, 
         pthread_join(thread[i], NULL);
     double wall = seconds_of(CLOCK_MONOTONIC) - since;
     cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-    printf(
-        "{\"threads\": %d, \"samples\": %llu, \"wall_seconds\": %.6f, \"samples_per_second\": %.1f, \"cpu_seconds_per_1000_samples\": %.9f}\n",
-        threads, (unsigned long long)samples, wall, (double)samples / wall, cpu / (double)samples * 1000);
+    printf("{\"threads\": %d, \"samples\": %llu, \"wall_seconds\": %.6f, \"samples_per_second\": %.1f, "
+           "\"cpu_seconds_per_1000_samples\": %.9f}\n",
+           threads, (unsigned long long)samples, wall, (double)samples / wall, cpu / (double)samples * 1000);
 }
 
 #endif

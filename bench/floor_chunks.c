@@ -2,10 +2,11 @@
  *
  *     floor_chunks LIST THREADS PASSES INFLATED_BYTES BATCH_BYTES
  *
- * LIST has a line for each unit of work: PATH OFFSET:LENGTH OFFSET:LENGTH ... A unit is a bag (all its extents, adjacent chunks merged) or a
- * chunk. Its file is opened, its extents are read one after another, and the file is closed. INFLATED_BYTES 0: they are what is wanted; else
- * each is a zlib stream of at most so many bytes. What is wanted goes into a batch of BATCH_BYTES, of which each thread has a part that it fills
- * again and again; a unit that is larger is put at its beginning. A first pass warms up. Prints one JSON object; "samples" are units.
+ * LIST has a line for each unit of work: PATH OFFSET:LENGTH OFFSET:LENGTH ... A unit is a bag (all its extents, adjacent chunks merged) or
+ * a chunk. Its file is opened, its extents are read one after another, and the file is closed. INFLATED_BYTES 0: they are what is wanted;
+ * else each is a zlib stream of at most so many bytes. What is wanted goes into a batch of BATCH_BYTES, of which each thread has a part
+ * that it fills again and again; a unit that is larger is put at its beginning. A first pass warms up. Prints one JSON object; "samples"
+ * are units.
  */
 #include <fcntl.h>
 #include <libdeflate.h>

@@ -1,7 +1,8 @@
 /* floor_stage: the two halves of staging, each alone.
  *
  *     floor_stage read FOLDER SPEC       every file below FOLDER through an io back-end, 64 in flight, bytes dropped
- *     floor_stage write FOLDER TARGET    every file's bytes, in memory already, into TARGET by 4 threads, under the same relative paths: mkdir
+ *     floor_stage write FOLDER TARGET    every file's bytes, in memory already, into TARGET by 4 threads, under the same relative paths:
+ * mkdir
  *                                        once per folder, then open, write, close; at last syncfs
  *
  * Prints one JSON object: files, bytes, seconds.

@@ -16,10 +16,10 @@ from collections.abc import Callable
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-import librosa  # noqa: E402
-import numpy as np  # noqa: E402
-import scipy.fft  # noqa: E402
-import torch  # noqa: E402
+import librosa
+import numpy as np
+import scipy.fft
+import torch
 
 torch.set_num_threads(1)
 BANK = librosa.filters.mel(sr=48000, n_fft=1024, n_mels=64)

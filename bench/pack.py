@@ -41,7 +41,8 @@ def main() -> int:
     parser.add_argument("--photos", type=Path, default=ROOT / ".cache" / "photos-4000")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--samples", type=int, default=1_200_000, help="in the index whose opening is measured")
-    parser.add_argument("--quick", action="store_true", help="one round, 1,000 photographs and a smaller index: shows that it works, not how fast")
+    parser.add_argument("--quick", action="store_true",
+                        help="one round, 1,000 photographs and a smaller index: shows that it works, not how fast")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.quick:
@@ -95,7 +96,7 @@ def main() -> int:
 
     def ratio(a: str, b: str) -> float:
         """Per round, so that what hits one round hits both sides."""
-        return statistics.median(x / y for x, y in zip(figures[a], figures[b]))
+        return statistics.median(x / y for x, y in zip(figures[a], figures[b], strict=True))
 
     rows = [
         ("packing, warm, on the disk, against `tar cf` in memory", ratio("tar_seconds", "pack_seconds"), ">= 0.8"),

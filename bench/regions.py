@@ -31,7 +31,7 @@ def rate(records: list[dict]) -> str:
 
 
 def ratio(a: list[dict], b: list[dict]) -> float:
-    return statistics.median(x["samples_per_second"] / y["samples_per_second"] for x, y in zip(a, b))
+    return statistics.median(x["samples_per_second"] / y["samples_per_second"] for x, y in zip(a, b, strict=True))
 
 
 def main() -> int:

@@ -76,8 +76,8 @@ def median(records: list[dict], key: str) -> float:
 
 
 def cpu_per_1000_decoded(record: dict) -> float:
-    """CPU seconds per 1000 images decoded after the first batch. At the end of a run the engine has already worked on the batches of an epoch
-    that never comes; that is work done, so it counts as such. For the floors decoded and delivered are the same."""
+    """CPU seconds per 1000 images decoded after the first batch. At the end of a run the engine has already worked on the batches of an
+    epoch that never comes; that is work done, so it counts as such. For the floors decoded and delivered are the same."""
     if "stages" not in record:
         return record["cpu_seconds_per_1000_samples"]
     decoded = next(stage["items"] for stage in record["stages"] if stage["name"] == "decode")
@@ -229,7 +229,8 @@ def accelerator(b: Bench) -> None:
 
 
 def consumer(b: Bench) -> None:
-    """A training loop in Python whose step sleeps: how busy is its accelerator, and does --step-ms say the same? bench/consumer.py has more."""
+    """A training loop in Python whose step sleeps: how busy is its accelerator, and does --step-ms say the same? bench/consumer.py has
+    more."""
     import consumer as loops
 
     loops.measure(b, loops.Case("photos", b.photos, b.options.threads), loops.STEPS_MS[0], "sleep")
@@ -410,8 +411,8 @@ def overhead(b: Bench) -> None:
 
 
 SECTIONS = {
-    "same_pixels": same_pixels, "warm": warm, "accelerator": accelerator, "consumer": consumer, "first_batch": first_batch, "small_memory": small_memory,
-    "cold": cold, "overhead": overhead, "draft": draft,
+    "same_pixels": same_pixels, "warm": warm, "accelerator": accelerator, "consumer": consumer, "first_batch": first_batch,
+    "small_memory": small_memory, "cold": cold, "overhead": overhead, "draft": draft,
 }
 
 

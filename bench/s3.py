@@ -1,4 +1,5 @@
-"""S3 against what is possible: a real server on this machine (rclone), near and 30 ms away; a bare libcurl loop as the floor; other clients.
+"""S3 against what is possible: a real server on this machine (rclone), near and 30 ms away; a bare libcurl loop as the floor; other
+clients.
 
     bench/s3.py [--build DIR] [--photos FOLDER] [--rounds N] [--peers] [--only near far stage large hedge feed accelerator] [--json]
 
@@ -22,7 +23,6 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,7 +88,8 @@ class Bench:
         self.large = [(f"large{i}", 256 << 20) for i in range(2)] * 4  # a second or two
 
     def start(self, command: list[str], **more: object) -> None:
-        self.running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more))  # type: ignore[call-overload]
+        self.running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                             **more))  # type: ignore[call-overload]
 
     def close(self) -> None:
         for p in self.running:
@@ -128,7 +129,7 @@ class Bench:
 
     def ours(self, port: int, objects: list[tuple[str, int]], options: str = "-", depth: int = 256) -> dict:
         lines = "".join(f"{key}\t0\t-1\t{size}\n" for key, size in objects)
-        return self.answer([str(self.build / "tests/s3/s3_tool"), "run", options, "s3://bench", str(depth)], lines, self.env(port),
+        return self.answer([str(self.build / "tests/io/s3/s3_tool"), "run", options, "s3://bench", str(depth)], lines, self.env(port),
                            sum(size for _, size in objects))
 
     # ---- sections
@@ -166,7 +167,8 @@ class Bench:
             alone, target = str(memory / "alone"), str(memory / "target")
             read = min(self.floor(port, self.more, c)["seconds"] for c in tries)
             write = self.answer([str(self.build / "bench/floor_stage"), "write", source, alone], "", self.env(port), due)["seconds"]
-            both = self.answer([str(self.build / "src/cli/fullbore"), "stage", "s3://bench/more", target, "--json"], "", self.env(port), due)
+            both = self.answer([str(self.build / "src/cli/fullbore"), "stage", "s3://bench/more", target, "--json"], "", self.env(port),
+                               due)
             shutil.rmtree(memory)
             self.note(f"{name}_source_alone_seconds", read)
             self.note(f"{name}_target_alone_seconds", write)
@@ -181,8 +183,9 @@ class Bench:
 
     def hedge(self) -> None:
         """1 % of the requests are answered 5 s late: by the tests' own server, since no real one does it on demand."""
-        sys.path.insert(0, str(ROOT / "tests/s3"))
-        from server import ACCESS_KEY, REGION as THEIR_REGION, SECRET_KEY, Fault, Server
+        sys.path.insert(0, str(ROOT / "tests/io/s3"))
+        from server import ACCESS_KEY, SECRET_KEY, Fault, Server
+        from server import REGION as THEIR_REGION
 
         server = Server()
         count = self.options.hedge_objects
@@ -193,7 +196,7 @@ class Bench:
         lines = "".join(f"o{i % 500}\t0\t-1\t2000\n" for i in range(count))
         for name, options in (("with", "-"), ("without", "hedge=0")):
             server.faults = [Fault("delay", "/o", every=100, seconds=5)]
-            r = self.answer([str(self.build / "tests/s3/s3_tool"), "run", options, "s3://bench", "64"], lines, env, 2000 * count)
+            r = self.answer([str(self.build / "tests/io/s3/s3_tool"), "run", options, "s3://bench", "64"], lines, env, 2000 * count)
             self.note(f"hedge_{name}_p999_ms", r["p999_ms"])
             self.note(f"hedge_{name}_requests_per_object", r["requests"] / r["objects"])
             server.log.clear()
@@ -204,8 +207,8 @@ class Bench:
 
     def feed(self, name: str, port: int) -> None:
         for _ in range(self.options.rounds):
-            done = subprocess.run([str(self.build / "src/cli/fullbore"), "bench", "s3://bench/photos", "--transform", "rrc224", "--dtype", "uint8",
-                                   "--batch-size", "64", "--json"], capture_output=True, text=True, env=self.env(port))
+            done = subprocess.run([str(self.build / "src/cli/fullbore"), "bench", "s3://bench/photos", "--transform", "rrc224", "--dtype",
+                                   "uint8", "--batch-size", "64", "--json"], capture_output=True, text=True, env=self.env(port))
             if done.returncode:
                 raise SystemExit(f"bench: {done.stderr[-1000:]}")
             self.note(f"{name}_samples_per_second", json.loads(done.stdout)["samples_per_second"])
@@ -214,7 +217,8 @@ class Bench:
     def accelerator(self, name: str, port: int) -> None:
         """An emulated accelerator that takes 0.8 of what comes without one. Both start with nothing: no listing, no checkpoints of the
         photographs, an empty disk cache. Epoch 1 is a new process on what epoch 0 left."""
-        base = [str(self.build / "src/cli/fullbore"), "bench", "s3://bench/more", "--transform", "rrc224", "--dtype", "uint8", "--batch-size", "64", "--json"]
+        base = [str(self.build / "src/cli/fullbore"), "bench", "s3://bench/more", "--transform", "rrc224", "--dtype", "uint8",
+                "--batch-size", "64", "--json"]
         for turn in range(self.options.rounds):
             folder = self.folder / f"{name}-{turn}"  # none is removed before the end: ext4 searches long after many files were
 

@@ -2,8 +2,9 @@
 
     bench/s3_list.py [--keys N] [--classes N] [--delay-ms N] [--json]
 
-A server of the tests answers ListObjectsV2 for a bucket that is not there: class_0000/photo_00000000.jpg and so on, made up as they are asked for.
-It is a Python program on the same cores: the time of the first start is mostly its own, the CPU time is the loader's. Nothing leaves the machine.
+A server of the tests answers ListObjectsV2 for a bucket that is not there: class_0000/photo_00000000.jpg and so on, made up as they are
+asked for. It is a Python program on the same cores: the time of the first start is mostly its own, the CPU time is the loader's. Nothing
+leaves the machine.
 """
 
 from __future__ import annotations
@@ -12,18 +13,16 @@ import argparse
 import json
 import multiprocessing
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests/s3"))
+sys.path.insert(0, str(ROOT / "tests/io/s3"))
 
-from made_listing import made_server  # noqa: E402
-from server import ACCESS_KEY, REGION, SECRET_KEY  # noqa: E402
+from made_listing import made_server
+from server import ACCESS_KEY, REGION, SECRET_KEY
 
 
 def serve(pipe: multiprocessing.connection.Connection, options: argparse.Namespace) -> None:
@@ -64,8 +63,9 @@ def main() -> int:
     server = multiprocessing.Process(target=serve, args=(theirs, options), daemon=True)
     server.start()
     with tempfile.TemporaryDirectory(prefix="fullbore-list-") as folder:
-        env = {**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, "AWS_ENDPOINT_URL": ours.recv(), "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-               "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_REGION": REGION, "AWS_EC2_METADATA_DISABLED": "true", "XDG_CACHE_HOME": folder}
+        env = {**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, "AWS_ENDPOINT_URL": ours.recv(),
+               "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_REGION": REGION,
+               "AWS_EC2_METADATA_DISABLED": "true", "XDG_CACHE_HOME": folder}
         first, again = start(env), start(env)
         kept = sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())
     ours.send("over")
@@ -79,7 +79,8 @@ def main() -> int:
         print(json.dumps(figures))
         return 0
     for name, r in (("first start", first), ("from the kept listing", again)):
-        print(f"  {name}: {r['seconds'] * 1e3:.0f} ms, CPU {r['cpu_seconds'] * 1e3:.0f} ms, memory {r['rss_peak_bytes'] / 1e6:.0f} MB ({(r['rss_peak_bytes'] - r['rss_before_bytes']) / 1e6:.0f} MB of it for this)")
+        print(f"  {name}: {r['seconds'] * 1e3:.0f} ms, CPU {r['cpu_seconds'] * 1e3:.0f} ms, "
+              f"memory {r['rss_peak_bytes'] / 1e6:.0f} MB ({(r['rss_peak_bytes'] - r['rss_before_bytes']) / 1e6:.0f} MB of it for this)")
     print(f"  {options.keys} keys in {requests} requests; the kept catalog has {kept / 1e6:.0f} MB")
     return 0
 

@@ -11,10 +11,10 @@ HEADLINES = ("img/s against", "resident memory", "busy", "first batch", "cold")
 
 def conditions(machine: dict, options: argparse.Namespace, batch: int) -> str:
     kernel = ".".join(machine["kernel"].split(".")[:2])
-    return (f"{machine['cores']} cores of an {machine['cpu']}, Linux {kernel}; {options.photos:,} photographs of 466 x 401 pixels and 100 KB on "
-            f"average, RandomResizedCrop(224) + flip, batch {batch}, {options.threads} threads, page cache warm unless said; medians of "
-            f"{options.rounds} rounds in which the sides took turns. *First epoch*: nothing is known of the files, and the run begins with it; "
-            "*known files*: an earlier epoch has left checkpoints. The bare C loop does only the unavoidable work.")
+    return (f"{machine['cores']} cores of an {machine['cpu']}, Linux {kernel}; {options.photos:,} photographs of 466 x 401 pixels and "
+            f"100 KB on average, RandomResizedCrop(224) + flip, batch {batch}, {options.threads} threads, page cache warm unless said; "
+            f"medians of {options.rounds} rounds in which the sides took turns. *First epoch*: nothing is known of the files, and the run "
+            "begins with it; *known files*: an earlier epoch has left checkpoints. The bare C loop does only the unavoidable work.")
 
 
 def put(page: Path, rows: list[tuple[str, ...]], intro: str) -> None:

@@ -46,7 +46,8 @@ def main() -> None:
         path = Path(folder, "sorted.h5")
         with h5py.File(path, "w") as file:
             file.create_dataset("row", data=np.arange(options.rows), chunks=(CHUNK,), compression="gzip", compression_opts=1)
-        print(f"{options.rows} rows in chunks of {CHUNK}, {CLASSES} classes one after another, batch {options.batch_size}, {options.epochs} epochs\n")
+        print(f"{options.rows} rows in chunks of {CHUNK}, {CLASSES} classes one after another, "
+              f"batch {options.batch_size}, {options.epochs} epochs\n")
         print("| order | chunks a window | together | where | spread | worth |\n|---|---|---|---|---|---|")
         ways = {"as they lie": {}, **{f"window={n}": {"shuffle": "window", "window": n} for n in (1024, 4096, 16_384, 65_536)},
                 "shuffle=True": {"shuffle": True}}

@@ -3,8 +3,9 @@
 
     layering.py [--src DIR] [--include DIR] [--no-compile] [--self-test]
 
-Stages know base/, model/ and themselves; feed/ and jobs/ put them together; cli/ talks to jobs/; python/ to the public header (and base/). The rules are
-the table below. Exit 0: all is well; 1: a violation, each on a line of its own; 77: no C++ compiler to try the public header with.
+Stages know base/, model/ and themselves; feed/, monitor/ and jobs/ put them together, and the folders inside of feed/ and jobs/ do not know
+each other; cli/ talks to jobs/; python/ to the public header (and base/). The rules are the tables below. Exit 0: all is well; 1: a
+violation, each on a line of its own; 77: no C++ compiler to try the public header with.
 """
 
 from __future__ import annotations
@@ -22,19 +23,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGES = ("dataset", "order", "io", "cache", "codec", "transform", "batch", "device", "meter", "host", "diagnose")
-ANYTHING = {"base", "model", *STAGES, "feed", "jobs"}
+ANYTHING = {"base", "model", *STAGES, "feed", "monitor"}
 
 # folder -> the folders whose headers it may include, besides its own and the public ones
 ALLOWED: dict[str, set[str]] = {
     "base": set(),
     "model": {"base"},
     **{stage: {"base", "model"} for stage in STAGES},
-    "feed": ANYTHING,
+    "feed": {"base", "model", *STAGES},
+    "monitor": {"base", "model", *STAGES, "feed"},
     "jobs": ANYTHING,
     "cli": {"base", "jobs"},
     "python": {"base"},
     "hdf5": {"base", "model"},
 }
+
+# Folders inside of these know the headers that lie directly in it, not each other; `output` is there to be shared.
+APART = {"feed": set(), "jobs": {"output"}}
 
 HDF5 = subprocess.run(["pkg-config", "--cflags", "hdf5"], capture_output=True, text=True).stdout.split()
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -67,6 +72,14 @@ def check_include(src: Path, source: Path, quote: str, path: str) -> str | None:
         return f"{path} is not a header under src/"
     if target != own and target not in ALLOWED[own]:
         return f"{own}/ may not include {path}"
+    return check_siblings(source.relative_to(src).parts, tuple(path.split("/")))
+
+
+def check_siblings(source: tuple[str, ...], target: tuple[str, ...]) -> str | None:
+    """A header inside of a folder's folder belongs to that folder, and to the public header of the same name."""
+    is_inside = len(target) > 2 and target[0] in APART and target[1] not in APART[target[0]]
+    if is_inside and (source[0], source[1].removesuffix(".h")) != target[:2]:
+        return f"{'/'.join(source[:-1])}/ may not include {'/'.join(target)}, which belongs to {'/'.join(target[:2])}/"
     return None
 
 
@@ -137,13 +150,19 @@ def self_test(cc: list[str]) -> list[str]:
         "python/a.c": ('#include "io/i.h"\n', "python/ may not include io/i.h"),
         "host/a.c": ('#include "host/none.h"\n', "host/none.h is not a header"),
         "new/a.c": ("int x;\n", "has no rule"),
+        "jobs/pack/a.c": ('#include "jobs/stage/s.h"\n', "belongs to jobs/stage/"),
+        "jobs/a.c": ('#include "jobs/stage/s.h"\n', "belongs to jobs/stage/"),
+        "feed/single/a.c": ('#include "feed/group/g.h"\n', "belongs to feed/group/"),
     }
     clean = {
         "io/fine.c": '#include <stdio.h>\n#include <fullbore/fullbore.h>\n#include "base/b.h"\n#include "model/m.h"\n#include "i.h"\n',
+        "jobs/stage/fine.c": '#include "jobs/stage/s.h"\n#include "jobs/output/o.h"\n#include "jobs/j.h"\n',
+        "jobs/stage.h": '#include "jobs/stage/s.h"\n',
         "jobs/fine.c": '#include "feed/f.h"\n#include "io/i.h"\n/* #include "cli/c.h" */\n',
         "cli/fine.c": '#include "jobs/j.h"\n#include "base/b.h"\n#include "cli/c.h"\n',
     }
     headers = {f"{f}/{f[0]}.h": "typedef int x_t;\n" for f in ("base", "model", "io", "order", "feed", "cli", "jobs")}
+    headers |= {f"{f}/{f.rsplit('/')[-1][0]}.h": "typedef int x_t;\n" for f in ("jobs/stage", "jobs/output", "feed/group")}
 
     def tree(folder: str, files: dict[str, str]) -> Path:
         for name, text in files.items():

@@ -69,8 +69,9 @@ def main() -> int:
     say(f"2. An accelerator that trains {rate / 2:,.0f} images a second, half of that. It is emulated: every {BATCH / rate * 2000:.0f} ms "
         f"it wants the next batch.")
     busy = feed(folder, rate, 0.5)
-    say(f"It was busy {busy:.1%} of the time." + (" Whenever it asked, the batch was already there: this is what your training loop should "
-        "look like." if busy > 0.98 else " It should be nearly always busy; other programs seem to use this machine now. Run the demo again."))
+    say(f"It was busy {busy:.1%} of the time." + (
+        " Whenever it asked, the batch was already there: this is what your training loop should look like." if busy > 0.98 else
+        " It should be nearly always busy; other programs seem to use this machine now. Run the demo again."))
 
     say(f"3. One that trains {1.5 * rate:,.0f} images a second: more than this machine's cores can decode.")
     starved = feed(folder, rate, 1.5)

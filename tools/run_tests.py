@@ -25,7 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv/bin"
 MESON = str(BIN / "meson")
 
-# The plain build runs release code with asserts off, as users do; these find what it cannot.
+# The plain build runs release code with asserts off, as users do; these find what it cannot. Warnings are errors here, not in meson.build:
+# there a compiler that warns about more would stop a user's own build.
 SANITIZED = ["-Dbuildtype=debugoptimized", "-Db_lundef=false", "-Dpython=disabled"]
 ASAN = SANITIZED + ["-Db_sanitize=address,undefined"]
 TSAN = SANITIZED + ["-Db_sanitize=thread"]
@@ -154,7 +155,8 @@ def test_programs(folder: str, suites: list[str]) -> list[Path]:
 
 def meson_build(folder: str, options: list[str], jobs: int, env: dict[str, str] | None = None, prefix: str = "",
                 suites: list[str] | None = None) -> str:
-    """Configures and compiles all programs, those whose names begin with `prefix`, or the tests of `suites`; returns what went wrong or ''."""
+    """Configures and compiles all programs, those whose names begin with `prefix`, or the tests of `suites`; returns what went wrong or
+    ''."""
     if not (ROOT / folder / "build.ninja").exists():
         code, output = run([MESON, "setup", folder, *options], limit_s=300, env=env)
         if code:

@@ -15,7 +15,9 @@ VENV=.venv
 packages_of() {
     case $1 in
     build)
-        echo gcc libc6-dev pkg-config libcmocka-dev libcurl4-openssl-dev libdeflate-dev libhdf5-dev libjansson-dev libjpeg62-turbo-dev liblz4-dev \
+        local jpeg=libjpeg62-turbo-dev
+        if grep -qs '^ID=ubuntu' /etc/os-release; then jpeg=libjpeg-turbo8-dev; fi # the same library by its name there
+        echo gcc libc6-dev pkg-config libcmocka-dev libcurl4-openssl-dev libdeflate-dev libhdf5-dev libjansson-dev $jpeg liblz4-dev \
             libsndfile1-dev libspng-dev liburing-dev libwebp-dev libxxhash-dev libzstd-dev zlib1g-dev
         ;;
     test) echo g++ binutils locales ;; # locales: a decimal comma is made from its sources, without installing one

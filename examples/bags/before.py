@@ -32,7 +32,7 @@ class Slides(Dataset):
 def collate(bags):
     lengths = torch.tensor([len(features) for features, _ in bags])
     padding = [torch.zeros(lengths.max() - len(features), features.shape[1]) for features, _ in bags]
-    values = torch.stack([torch.cat([features, zeros]) for (features, _), zeros in zip(bags, padding)])
+    values = torch.stack([torch.cat([features, zeros]) for (features, _), zeros in zip(bags, padding, strict=True)])
     mask = torch.arange(lengths.max()) < lengths[:, None]
     return values, mask, torch.tensor([label for _, label in bags])
 

@@ -1,5 +1,5 @@
-"""Makes a few small slides for before.py and after.py: one HDF5 file each (features n x 256 and coords n x 2, resizable, one row per chunk),
-and labels.csv beside the folder.
+"""Makes a few small slides for before.py and after.py: one HDF5 file each (features n x 256 and coords n x 2, resizable, one row per
+chunk), and labels.csv beside the folder.
 
     python make_data.py FOLDER [SLIDES]
 """

@@ -1,9 +1,10 @@
-"""The whole way, from a folder of recordings (class = first directory) to a trained model: log-mel into one HDF5 file, then training from it.
+"""The whole way, from a folder of recordings (class = first directory) to a trained model: log-mel into one HDF5 file, then training from
+it.
 
     python from_wavs.py WAVS OUT.h5 [EPOCHS] [--command]
 
-Features are computed by a function of our own, with torch, on whole batches; with --command by `fullbore build`, on all cores without Python.
-A folder that is not there is made, with recordings a little like speech.
+Features are computed by a function of our own, with torch, on whole batches; with --command by `fullbore build`, on all cores without
+Python. A folder that is not there is made, with recordings a little like speech.
 """
 
 import os

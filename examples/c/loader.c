@@ -3,8 +3,8 @@
  *     cc -std=c11 loader.c $(pkg-config --cflags --libs fullbore) -o loader
  *     ./loader FOLDER [BATCH_SIZE]
  *
- * Prints a line per epoch with the number of samples and the mean of all values, then how to go on from the middle: the state after the first
- * batch of a third epoch, loaded into a second loader, gives the batch that the first one gives next.
+ * Prints a line per epoch with the number of samples and the mean of all values, then how to go on from the middle: the state after the
+ * first batch of a third epoch, loaded into a second loader, gives the batch that the first one gives next.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -23,7 +23,7 @@ def batches(folder):
     paths = sorted(Path(folder).rglob("*.wav"))
     groups = [paths[at:at + BATCH] for at in range(0, len(paths), BATCH)]
     with ThreadPoolExecutor(THREADS) as pool:
-        for clips, group in zip(pool.map(lambda group: np.stack([read(path) for path in group]), groups), groups):
+        for clips, group in zip(pool.map(lambda group: np.stack([read(path) for path in group]), groups), groups, strict=True):
             yield torch.from_numpy(clips), [str(path.relative_to(folder)) for path in group]
 
 

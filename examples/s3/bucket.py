@@ -59,7 +59,8 @@ def bucket(folder, delay_ms=30.0):
     port, far_port, folder, root = free_port(), free_port(), Path(folder).resolve(), Path(tempfile.mkdtemp(prefix="fullbore-bucket-"))
     (root / "bucket").mkdir()
     (root / "bucket" / folder.name).symlink_to(folder)  # nothing else is served
-    server = subprocess.Popen([rclone, "serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{ACCESS},{SECRET}", "--copy-links", str(root)],
+    server = subprocess.Popen([rclone, "serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{ACCESS},{SECRET}", "--copy-links",
+                               str(root)],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     is_ready = threading.Event()
     threading.Thread(target=lambda: asyncio.run(proxy(far_port, port, delay_ms / 1e3, is_ready)), daemon=True).start()

@@ -1,5 +1,5 @@
-"""How busy an accelerator is that learns from a bucket 30 ms away: as it is done today, straight from the bucket, with a cache on disk, and from a
-copy that was staged before.
+"""How busy an accelerator is that learns from a bucket 30 ms away: as it is done today, straight from the bucket, with a cache on disk, and
+from a copy that was staged before.
 
     python compare.py FOLDER_OF_PHOTOS [--step-ms N]
 

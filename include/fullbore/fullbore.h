@@ -297,7 +297,8 @@ FB_API const char *fb_batch_key(const fb_batch *b, int place); /* path relative 
 FB_API uint64_t fb_batch_sample(const fb_batch *b, int place); /* index in the data set's full catalog */
 FB_API int fb_batch_is_repeat(const fb_batch *b, int place);   /* 1: fills up a last batch smaller than the world */
 FB_API const char *fb_batch_state(const fb_batch *b);          /* JSON: the state after this batch */
-/* The random parameters of a place as JSON: {"top":..,"left":..,"height":..,"width":..,"hflip":..}. Returns the length wanted. */
+/* The random parameters of a place as JSON: {"top":..,"left":..,"height":..,"width":..,"hflip":..}. Returns the length wanted, or
+ * FB_E_NOMEM. */
 FB_API int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_size);
 
 /* Where its arrays lie; *device (may be NULL) is the number of the device. */
@@ -365,6 +366,9 @@ FB_API int fb_skip_range(fb_loader *l, uint64_t first, uint64_t last, struct fb_
 
 /* What the loader has done since it was opened, as JSON (see docs/statistics.md). Returns the length wanted. Any thread. */
 FB_API int fb_get_stats(const fb_loader *l, char *out, size_t out_size);
+/* Every figure of the statistics, as a JSON list of {"path", "name", "unit", "kind", "help"}: where it stands in fb_get_stats ("io.reads";
+ * the stages by their names), its name for monitoring systems, "counter" or "gauge". Returns the length wanted. Any thread. */
+FB_API int fb_describe_stats(char *out, size_t out_size);
 
 /* What each thread of the loader does until so many more batches were taken, as Chrome trace events (chrome://tracing, ui.perfetto.dev)
  * into the file `path`, which is opened now and written then, or when the loader is closed. FB_E_STATE: a trace is being recorded

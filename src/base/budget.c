@@ -120,7 +120,7 @@ void *scratch_grow(struct scratch *s, size_t kept, size_t bytes, struct fb_error
     struct scratch larger = {.budget = s->budget};
     if (!scratch_need(&larger, bytes + bytes / 2, e))
         return NULL;
-    if (kept)
+    if (s->data)
         memcpy(larger.data, s->data, kept);
     scratch_free(s);
     *s = larger;

@@ -6,8 +6,8 @@
  *
  * A table of calls is a struct of function pointers whose types come from the library's own header.
  */
-#ifndef FB_BASE_LATE_H
-#define FB_BASE_LATE_H
+#ifndef FB_BASE_DYNLIB_H
+#define FB_BASE_DYNLIB_H
 
 #include <stddef.h>
 

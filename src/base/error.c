@@ -143,7 +143,7 @@ int fb_format_error(const struct fb_error *e, char *out, size_t out_size)
         snprintf(where, sizeof(where), "%s: ", e->path);
     struct text t = {.limit = 4 * sizeof(*e)}; /* a record that others filled may hold anything */
     text_show(&t, "%s: %s%s%s%s", e->stage[0] ? e->stage : "fullbore", where, e->cause, e->remedy[0] ? "; " : "", e->remedy);
-    int n = snprintf(out, out_size, "%s", t.data && !t.failed ? t.data : "fullbore: no memory for the words of an error");
+    int n = snprintf(out, out_size, "%s", t.data && !t.failed ? t.data : "fullbore: no memory for the text of an error");
     text_free(&t);
     return n;
 }

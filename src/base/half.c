@@ -1,8 +1,6 @@
-/* Half floats, rounded to nearest even once. NaN stays NaN, made quiet, with the upper bits of its payload, as the processor's own
- * instructions do. */
-#include <string.h>
+#include "base/half.h"
 
-#include "codec/array/convert/array_convert_kernels.h"
+#include <string.h>
 
 static uint32_t bits_of(float v)
 {
@@ -18,7 +16,7 @@ static float float_of(uint32_t u)
     return v;
 }
 
-uint16_t array_f32_to_f16(float v)
+uint16_t half_from_f32(float v)
 {
     uint32_t u = bits_of(v), sign = u >> 16 & 0x8000;
     u &= 0x7fffffff;
@@ -32,7 +30,7 @@ uint16_t array_f32_to_f16(float v)
 }
 
 /* By way of a float whose last bit is set when anything was cut off below it: then the second rounding sees every tie as it was. */
-uint16_t array_f64_to_f16(double v)
+uint16_t half_from_f64(double v)
 {
     uint64_t u;
     memcpy(&u, &v, sizeof(u));
@@ -45,10 +43,11 @@ uint16_t array_f64_to_f16(double v)
     if (u < 0x3e00000000000000) /* below 2^-31, where the rebased exponent would leave float32: far less than half of the least half */
         return (uint16_t)sign;
     uint32_t cut = (uint32_t)((u - ((uint64_t)(1023 - 127) << 52)) >> 29) | ((u & 0x1fffffff) != 0);
-    return (uint16_t)(sign | array_f32_to_f16(float_of(cut)));
+    return (uint16_t)(sign | half_from_f32(float_of(cut)));
 }
 
-uint16_t array_f32_to_bf16(float v)
+/* By adding just under half of what is cut off, plus the bit that stays last. */
+uint16_t bfloat_from_f32(float v)
 {
     uint32_t u = bits_of(v);
     if (v != v)
@@ -56,7 +55,7 @@ uint16_t array_f32_to_bf16(float v)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-float array_f16_to_f32(uint16_t h)
+float half_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7fff;
     if (magnitude > 0x7c00)
@@ -66,4 +65,9 @@ float array_f16_to_f32(uint16_t h)
     if (magnitude < 0x400) /* subnormal: an integer times 2^-24 */
         return float_of(sign | bits_of((float)magnitude * 0x1p-24f));
     return float_of(sign | ((magnitude << 13) + 0x38000000));
+}
+
+float bfloat_to_f32(uint16_t b)
+{
+    return float_of((uint32_t)b << 16);
 }

@@ -5,7 +5,7 @@
  * once. Without it next() took 2 to 4 ms on two busy cores (Linux 6.18), nearly all of it waiting for a core, because waking the planner
  * put the planner there, and a running slice is protected since Linux 6.6. On cores of its own the engine is as fast as before, and no
  * rights are needed; where a sandbox forbids it, thread_background_error says so. Measured and left out (bench/consumer.py): a short slice,
- * which is also an early deadline; nice 5 to 19, because it starves the loader as soon as another program wants the cores.
+ * which is also an early deadline; nice 5 to 19 for all, because it starves the loader as soon as another program wants the cores.
  */
 #ifndef FB_BASE_THREAD_H
 #define FB_BASE_THREAD_H

@@ -75,7 +75,8 @@ int slot_shape_add_variable(struct slot_shape *s, const char *name, enum slot_pa
 
 size_t slot_bytes(const struct slot_shape *shape, size_t load_bytes)
 {
-    return align_up(shape->bytes) + align_up(sizeof(struct slot)) + shape->places * (sizeof(struct slot_place) + load_bytes);
+    return align_up(shape->bytes) + align_up(sizeof(struct slot)) +
+           shape->places * (sizeof(struct slot_place) + shape->draw_numbers * sizeof(double) + load_bytes);
 }
 
 /* A batch of empty arrays has a place in memory, too: mapping nothing would fail, and look like want of memory. */
@@ -94,11 +95,12 @@ struct slot *slot_new(const struct slot_shape *shape, void *owner, size_t load_b
     s->memory = memory_map(mapped_bytes(shape));
     s->place = calloc(shape->places, sizeof(*s->place));
     s->loads = calloc(shape->places, load_bytes);
+    s->draws = calloc((size_t)shape->places * shape->draw_numbers + 1, sizeof(*s->draws));
     if (shape->has_rows && (s->room = calloc(shape->places, 3 * sizeof(*s->room)))) {
         s->start = s->room + shape->places;
         s->rows = s->start + shape->places;
     }
-    if (s->memory && s->place && s->loads && (!shape->has_rows || s->room))
+    if (s->memory && s->place && s->loads && s->draws && (!shape->has_rows || s->room))
         return s;
     slot_free(s);
     return NULL;
@@ -112,6 +114,7 @@ void slot_free(struct slot *s)
     free(s->turn);
     free(s->keys);
     free(s->place);
+    free(s->draws);
     free(s->loads);
     error_free(s->error);
     free(s);

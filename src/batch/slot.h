@@ -1,9 +1,9 @@
 /* Slots: the memory that a whole batch lives in.
  *
- * Life: free -> filling -> ready -> held -> free; with a device (feed/ship.h) it is filled -> shipping before ready, and draining after
- * held. Every place of a slot is written by exactly one worker; the last one to finish publishes the slot; the consumer takes published
- * slots in order. A slot that the user keeps never changes: when too many are kept, the oldest are given away (they leave the engine's
- * count and budget) and replaced.
+ * Life: free -> filling -> ready -> held -> free; with a device (feed/device_copy.h) it is filled -> shipping before ready, and draining
+ * after held. Every place of a slot is written by exactly one worker; the last one to finish publishes the slot; the consumer takes
+ * published slots in order. A slot that the user keeps never changes: when too many are kept, the oldest are given away (they leave the
+ * engine's count and budget) and replaced.
  *
  * Safety: `state`, `next` and `is_given` belong to the feed's lock; what the planner sets is constant from the first issued load until the
  * slot is free again; `remaining` and `refs` are atomic.
@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "model/draw.h"
 
 /* How samples of different lengths lie in a field: one length for all; padded to the longest; one after another. */
 enum slot_packing { SLOT_STACKED, SLOT_PADDED, SLOT_RAGGED };
@@ -37,10 +36,11 @@ struct slot_shape {
     uint32_t places;
     int field_count;
     struct slot_field field[FB_MAX_FIELDS];
-    size_t bytes;     /* of the arrays, those of variable length left out; may be 0: arrays without numbers */
-    bool has_rows;    /* there are fields of variable length */
-    size_t row_bytes; /* of all of these together: of one row; may be 0 */
-    int length_field; /* of the array with the lengths (SLOT_PADDED) or offsets (SLOT_RAGGED), if has_rows */
+    size_t bytes;          /* of the arrays, those of variable length left out; may be 0: arrays without numbers */
+    bool has_rows;         /* there are fields of variable length */
+    size_t row_bytes;      /* of all of these together: of one row; may be 0 */
+    uint32_t draw_numbers; /* that each place keeps of what was drawn for it */
+    int length_field;      /* of the array with the lengths (SLOT_PADDED) or offsets (SLOT_RAGGED), if has_rows */
 };
 
 /* Adds a field of `shape` (C order unless strides are given); image first, then labels. */
@@ -58,7 +58,6 @@ struct slot_place {
     uint64_t selected; /* the same among the selected ones */
     uint64_t position; /* in the epoch */
     const char *key;
-    struct draw draw;
     bool is_repeat;
 };
 
@@ -83,6 +82,7 @@ struct slot {
     void *owner; /* the feed */
     void *memory;
     struct slot_place *place;
+    double *draws;  /* shape->draw_numbers per place, written by whoever fills it */
     void *loads;    /* the feed's: one per place */
     uint32_t *turn; /* the feed's: the places in the order in which loads take them; NULL: as they are numbered */
     char *keys;     /* of places that have none of their own, made when somebody asks */
@@ -142,6 +142,10 @@ bool slot_prepare_rows(struct slot *s, uint32_t count, size_t bytes);
 void slot_set_rows(struct slot *s, uint32_t place, uint64_t rows);
 /* After the last load: lengths and offsets as they came; closes gaps that shorter stand-ins left. */
 void slot_finish_rows(struct slot *s);
+static inline double *slot_draws(const struct slot *s, uint32_t place)
+{
+    return s->draws + (size_t)place * s->shape->draw_numbers;
+}
 /* Where field `field` of `place` is. */
 void *slot_at(const struct slot *s, int field, uint32_t place);
 

@@ -62,7 +62,8 @@ struct cache_source {
     uint64_t (*at)(void *ctx, const struct cache_reader *r, uint64_t epoch, uint64_t position);
     uint64_t (*any_at)(void *ctx, uint64_t epoch, uint64_t position);
     uint64_t (*position_of)(void *ctx, uint64_t epoch, uint64_t index);
-    /* MAY. Are all of the reader's processors busy? Then nothing is fetched ahead: that would take time from them. Any thread; must not block. */
+    /* MAY. Are all of the reader's processors busy? Then nothing is fetched ahead: that would take time from them. Any thread; must not
+     * block. */
     bool (*is_busy)(void *ctx);
 };
 

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "base/text/text.h"
 #include "cache/cache_internal.h"
 
@@ -41,7 +42,7 @@ static const uint64_t usage_magic = UINT64_C(0x3265676173757266); /* "frusage2" 
 static struct usage read_usage(const struct cache_dir *d)
 {
     struct usage u;
-    bool is_known = pread(d->usage_fd, &u, sizeof(u), 0) == sizeof(u) && u.magic == usage_magic;
+    bool is_known = file_read_all_at(d->usage_fd, &u, sizeof(u), 0) == sizeof(u) && u.magic == usage_magic;
     return is_known ? u : (struct usage){.users = 1, .magic = usage_magic}; /* not trusted */
 }
 
@@ -67,8 +68,7 @@ static int lock_usage(struct cache_dir *d)
 /* 0 or an errno; the lock is given back. */
 static int write_usage(struct cache_dir *d, struct usage u)
 {
-    ssize_t n = pwrite(d->usage_fd, &u, sizeof(u), 0);
-    int why = n < 0 ? errno : n == sizeof(u) ? 0 : ENOSPC;
+    int why = file_write_all_at(d->usage_fd, &u, sizeof(u), 0, NULL) < 0 ? errno : 0;
     unlock_usage(d);
     return why;
 }
@@ -127,7 +127,7 @@ static int check_marker(struct cache_dir *d, const char *path, struct fb_error *
         return refuse(e, path, "the cache folder holds other files");
     fchmod(d->fd, 0700);
     d->marker_fd = openat(d->fd, marker, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (d->marker_fd < 0 || write(d->marker_fd, marker_text, sizeof(marker_text) - 1) < 0)
+    if (d->marker_fd < 0 || file_write_all(d->marker_fd, marker_text, sizeof(marker_text) - 1, NULL) < 0)
         return failed(e, path, "write into the cache folder");
     return 0;
 }
@@ -214,7 +214,7 @@ static void write_name(const struct cache_dir *d)
     int fd = openat(d->place_fd, "source", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;
-    if (write(fd, d->name, strlen(d->name)) < 0 || write(fd, "\n", 1) < 0)
+    if (file_write_all(fd, d->name, strlen(d->name), NULL) < 0 || file_write_all(fd, "\n", 1, NULL) < 0)
         unlinkat(d->place_fd, "source", 0);
     close(fd);
 }

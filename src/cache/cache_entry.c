@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "base/rng.h"
 #include "cache/cache_internal.h"
 
@@ -87,22 +88,6 @@ static uint64_t seal_of(const uint8_t *head, uint64_t n)
 
 /* ---- writing ---- */
 
-static int write_both(int fd, uint8_t *head, size_t n, const uint8_t *data, size_t bytes)
-{
-    for (size_t done = 0; done < n + bytes;) {
-        bool in_head = done < n;
-        struct iovec v[2] = {{head + (in_head ? done : n), in_head ? n - done : 0},
-                             {(void *)(uintptr_t)(data + (in_head ? 0 : done - n)), bytes - (in_head ? 0 : done - n)}};
-        ssize_t w = pwritev(fd, v, 2, (off_t)done);
-        if (w < 0 && errno != EINTR)
-            return errno;
-        if (w == 0)
-            return ENOSPC;
-        done += w > 0 ? (size_t)w : 0;
-    }
-    return 0;
-}
-
 int entry_write(const struct cache_dir *d, int fd, const struct cache_unit *u, const struct blob *b)
 {
     _Alignas(8) uint8_t head[CACHE_HEAD_MOST] = {0};
@@ -121,7 +106,8 @@ int entry_write(const struct cache_dir *d, int fd, const struct cache_unit *u, c
     /* what a killed writer left; only then, for ext4 writes out at once what was cut to nothing */
     if (fstat(fd, &st) < 0 || (st.st_size > 0 && ftruncate(fd, 0) < 0))
         return errno;
-    return write_both(fd, head, n, b->data, b->bytes);
+    struct iovec v[2] = {{head, n}, {(void *)(uintptr_t)b->data, b->bytes}};
+    return file_write_parts_at(fd, v, 2, 0, NULL) < 0 ? errno : 0;
 }
 
 /* ---- reading ---- */

@@ -1,12 +1,12 @@
-/* What the files of the cache share. Data flow: cache.c takes requests; cache_look.c answers hits; cache_flight.c fetches what is missing;
+/* What the files of the cache share. Data flow: cache.c takes requests; cache_lookup.c answers hits; cache_fetch.c fetches what is missing;
  * cache_store.c keeps what came; cache_fill.c runs ahead; cache_ram.c, cache_entry.c, cache_claim.c, cache_dir.c and cache_evict.c are the
  * tiers; cache_team.c has the threads that do it.
  *
  * Safety: `lock` guards the lists, the table of flights and the RAM table; nothing blocks under it. `future_lock` guards the walk over the
  * order (fill and evict). Disk work holds neither; between processes there are only flocks, which die with their holder.
  */
-#ifndef FB_CACHE_OWN_H
-#define FB_CACHE_OWN_H
+#ifndef FB_CACHE_CACHE_INTERNAL_H
+#define FB_CACHE_CACHE_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,10 +20,9 @@ enum {
     CACHE_STORERS_MOST = 4,
     CACHE_NICE = 10, /* what is kept is for later: whoever works for the batch at hand goes first */
     CACHE_CLAIMS_MOST = 512,
-    CACHE_CLAIMERS_MOST =
-        2,                  /* make files at once: that takes CPU time and the folder's lock, so more would only keep others from running */
-    CACHE_FILL_DEPTH = 32,  /* fetches ahead in flight, less what the reader has */
-    CACHE_CHUNK = 64 << 10, /* bytes under one checksum: a part of a unit is verified without the rest */
+    CACHE_CLAIMERS_MOST = 2,    /* make files at once: that takes CPU time and the folder's lock, so more only slows others */
+    CACHE_FILL_DEPTH = 32,      /* fetches ahead in flight, less what the reader has */
+    CACHE_CHUNK = 64 << 10,     /* bytes under one checksum: a part of a unit is verified without the rest */
     CACHE_UNIT_MOST = 64 << 20, /* larger units are not kept */
     CACHE_LOOK_MOST = 1 << 26,  /* units that are all looked at: some ten seconds; larger data sets are learnt as they are met */
     CACHE_HEAD_MOST = 16 << 10,
@@ -179,14 +178,14 @@ void teams_wake_if_over(struct cache *c);
 /* Once closing has begun: waits for the threads; what waits to be stored is stored as far as there is time. How many are stuck. */
 uint32_t teams_end(struct cache *c, uint64_t deadline_ns);
 
-/* ---- cache_look.c ---- */
+/* ---- cache_lookup.c ---- */
 enum { LOOK_NOT_OURS = 3 };
 /* Answers a request or fetches for it. May block; takes the request. */
 void cache_look_up(struct cache *c, struct io_request *r);
 /* 0: r is filled (r->status). IO_BLOCKED. LOOK_NOT_OURS: a piece of an open file, which is not cached. */
 int cache_look_now(struct cache *c, struct io_request *r);
 
-/* ---- cache_flight.c ---- */
+/* ---- cache_fetch.c ---- */
 /* What is to become of the bytes. */
 struct keeping {
     uint32_t seen; /* flight_ended before it was looked up */
@@ -194,8 +193,8 @@ struct keeping {
     bool claims_late;
     uint64_t reserved;
 };
-/* Fetches what a request wants; the request may join a fetch under way. Takes the claim and the bytes that were reserved. False: one has ended
- * since it was looked up, so it must be looked up again; nothing was taken but the claim and the room. */
+/* Fetches what a request wants; the request may join a fetch under way. Takes the claim and the bytes that were reserved. False: one has
+ * ended since it was looked up, so it must be looked up again; nothing was taken but the claim and the room. */
 bool flight_for_request(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash, const struct cache_identity *id,
                         const struct keeping *k);
 bool flight_wants_all(const struct io_request *r, const struct cache_unit *u);

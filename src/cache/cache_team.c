@@ -1,9 +1,9 @@
-/* The cache's threads: some look requests up, others store what came. They block on files, so there may be many of them; but what they do is
- * often CPU time alone, and then the processors belong to those who work for the batch at hand: storers have a low priority.
+/* The cache's threads: some look requests up, others store what came. They block on files, so there may be many of them; but what they do
+ * is often CPU time alone, and then the processors belong to those who work for the batch at hand: storers have a low priority.
  *
  * The end: nobody leaves before everything is over, for a request that is being looked up may become a flight, and a flight something to
- * store. Whoever ends the last of them says so, once. If each woken thread told the others instead, many lookers would keep the lock from the
- * few storers, who come last.
+ * store. Whoever ends the last of them says so, once. If each woken thread told the others instead, many lookers would keep the lock from
+ * the few storers, who come last.
  */
 #include <stdio.h>
 

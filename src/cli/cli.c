@@ -69,10 +69,18 @@ void talk_raw(const char *codes)
     fputs(codes, stderr);
 }
 
-void say_json(const struct text *t)
+void say_json(struct text *t)
 {
     say_lines(t->data && !t->failed ? t->data : "{}");
     say("\n");
+    text_free(t);
+}
+
+void say_value(struct json_pair value)
+{
+    struct text t = {.limit = 1 << 20};
+    json_put(&(struct json_writer){.out = &t}, value);
+    say_json(&t);
 }
 
 void talk_list(const char *format, uint64_t count, const char *list)
@@ -93,7 +101,7 @@ void cli_print_help(const struct verb *v)
         snprintf(left, sizeof(left), "--%s%s%s", o->name, o->metavar ? " " : "", o->metavar ? o->metavar : "");
         say("  %-24s %s\n", left, o->help);
     }
-    say("  %-24s %s\n\nexamples:\n", "--help", "this text");
+    say("  %-24s %s\n\nexamples:\n", "--help", "show this help");
     say_lines(v->examples);
     say("\n");
     say("exit codes: 0 done, 1 failed, 2 usage, 3 data damaged, 4 partly done, 5 threshold not met, 130 interrupted\n");
@@ -106,7 +114,7 @@ static int usage_error(const struct verb *v, const struct fb_error *e)
     talk("fullbore %s: %s%s%s\n", v->name, e->cause, e->remedy[0] ? "; " : "", e->remedy);
     talk("usage: fullbore %s ", v->name);
     talk_lines(v->usage);
-    talk("\n'fullbore %s --help' tells more.\n", v->name);
+    talk("\nRun 'fullbore %s --help' for details.\n", v->name);
     return -1 - EXIT_USAGE;
 }
 
@@ -144,7 +152,7 @@ int cli_parse(const struct verb *v, int argc, char **argv, void *target, const c
         } else if (count < most) {
             positional[count++] = argv[i++];
         } else {
-            error_set(&e, FB_E_USAGE, "usage", "'%s' is one argument too many", argv[i]);
+            error_set(&e, FB_E_USAGE, "usage", "unexpected argument '%s'", argv[i]);
             return usage_error(v, &e);
         }
     }

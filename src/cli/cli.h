@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/text/json_writer.h"
 #include "base/text/options.h"
-#include "base/text/text.h"
 
 /* Exit codes: promises. */
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3, EXIT_PARTLY = 4, EXIT_THRESHOLD = 5, EXIT_INTERRUPTED = 130 };
@@ -39,8 +39,9 @@ void say_to(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 
 void say_lines(const char *lines);
 void talk_lines(const char *lines);             /* NULL: nothing */
 bool say_lines_to(FILE *to, const char *lines); /* false: it could not be written */
-/* "{...}" and a line end; "{}" if there was no memory for it. */
-void say_json(const struct text *t);
+/* "{...}" and a line end; "{}" if there was no memory for it. Frees the text. */
+void say_json(struct text *t);
+void say_value(struct json_pair value);
 /* A count in words, then its list. */
 void talk_list(const char *format, uint64_t count, const char *list);
 /* Our own codes for a terminal, as they are. */

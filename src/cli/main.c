@@ -13,7 +13,7 @@ static void print_usage(FILE *to)
     say_to(to, "fullbore %s: feeds training loops, and says what they wait for\n\nusage: fullbore VERB [options]\n\n", fb_version());
     for (const struct verb *const *v = verb_list; *v; v++)
         say_to(to, "  %-8s %s\n", (*v)->name, (*v)->summary);
-    say_to(to, "\n'fullbore VERB --help' tells more. --version prints the version.\n");
+    say_to(to, "\nRun 'fullbore VERB --help' for details. --version prints the version.\n");
 }
 
 static const struct verb *find_verb(const char *name)

@@ -53,10 +53,10 @@ void cli_print_man(void)
     for (const struct verb *const *v = verb_list; *v; v++)
         print_verb(*v);
     printf(".SH EXIT STATUS\n0 done, 1 failed, 2 usage, 3 data damaged, 4 partly done, 5 threshold not met, 130 interrupted.\n");
-    printf(".SH ENVIRONMENT\n.TP\n.B FULLBORE_LOG\nerror, warn (default), info or debug: how much is said on standard error.\n");
+    printf(".SH ENVIRONMENT\n.TP\n.B FULLBORE_LOG\nerror, warn (default), info or debug: how much is printed on standard error.\n");
     printf(".TP\n.B FULLBORE_IO\nthe io back\\-end instead of the automatic choice: uring, pread, ...\n");
     printf(".TP\n.B FULLBORE_SIMD\nc: portable code instead of SIMD.\n");
-    printf(".TP\n.B FULLBORE_WATCHDOG\nseconds of waiting after which is said what is waited for (default 10; 0: never).\n");
+    printf(".TP\n.B FULLBORE_WATCHDOG\nseconds of waiting before a warning says what it waits for (default 10; 0: never).\n");
     printf(".TP\n.B XDG_CACHE_HOME\nwhere catalogs and learnt records are kept: its folder fullbore (default ~/.cache).\n");
     printf(".TP\n.B NO_COLOR\nno colours.\n");
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/text.h"
 #include "cli/cli.h"
 #include "jobs/bench.h"
 
@@ -36,12 +35,13 @@ static const struct option options[] = {
      .help = "CPU workers (default: cores, less one when there are more than two)"},
     {"memory", OPTION_SIZE, AT(memory), .metavar = "SIZE",
      .help = "budget of the whole process, e.g. 64MiB (default: a quarter of what is free)"},
-    {"seed", OPTION_INT, AT(seed), 0, 9e18, .metavar = "N", .help = "of the order and the random crops (default 0)"},
+    {"seed", OPTION_INT, AT(seed), 0, 9e18, .metavar = "N", .help = "seed of the order and the random crops (default 0)"},
     {"order", OPTION_CHOICE, AT(order), .choices = order_names, .metavar = "O", .help = "shuffled (default), window or plain"},
     {"sample", OPTION_CHOICE, AT(sample), .choices = sample_names, .metavar = "S",
      .help = "arrays: a sample is a row or a file (default: auto)"},
     {"fields", OPTION_STRING, AT(fields), .metavar = "A,B", .help = "arrays: which of them, separated by commas (default: all)"},
-    {"group-by", OPTION_STRING, AT(group_by), .metavar = "COLUMN", .help = "a manifest of bags: rows with one value in it are one sample"},
+    {"group-by", OPTION_STRING, AT(group_by), .metavar = "COLUMN",
+     .help = "a manifest of bags: rows with the same value in this column are one sample"},
     {"collate", OPTION_CHOICE, AT(collate), .choices = collate_names, .metavar = "C",
      .help = "arrays and sound of different lengths: pad or ragged"},
     {"preload", OPTION_FLAG, AT(preload), .help = "arrays: read all rows into memory first"},
@@ -49,8 +49,9 @@ static const struct option options[] = {
     {"cold", OPTION_FLAG, AT(cold), .help = "drop the files from the page cache first"},
     {"probe", OPTION_FLAG, AT(probe), .help = "also report how late a thread wakes every 1 ms (p99)"},
     {"cache-dir", OPTION_STRING, AT(cache_dir), .metavar = "DIR", .help = "keep what was read in this folder, for later epochs and runs"},
-    {"cache-limit", OPTION_SIZE, AT(cache_limit), .metavar = "SIZE", .help = "bytes in it at most (default: all but 5 % of the disk)"},
-    {"cache-ram", OPTION_SIZE, AT(cache_ram), .metavar = "SIZE", .help = "keep what was read in so much memory, within --memory"},
+    {"cache-limit", OPTION_SIZE, AT(cache_limit), .metavar = "SIZE",
+     .help = "largest size of that folder (default: all but 5 % of the disk)"},
+    {"cache-ram", OPTION_SIZE, AT(cache_ram), .metavar = "SIZE", .help = "keep what was read in this much memory, within --memory"},
     {"io", OPTION_STRING, AT(io), .metavar = "SPEC", .help = "auto (default), uring, pread, null:..., slow:... (src/io/README.md)"},
     {"device", OPTION_STRING, AT(device), .metavar = "SPEC", .help = "copy batches to an emulated device, e.g. emulated:12GB/s,20us"},
     {"json", OPTION_FLAG, AT(json), .help = "one JSON object on stdout"},
@@ -130,75 +131,41 @@ static int fill_request(const struct bench_options *c, const char *source, const
 
 /* ---- what came out ---- */
 
-static void put_number(struct text *t, const char *name, double value)
-{
-    if (isnan(value))
-        text_printf(t, ",\"%s\":null", name);
-    else
-        text_printf(t, ",\"%s\":%.6g", name, value);
-}
-
 static void print_json(const struct bench_options *c, const struct bench_request *q, const struct bench_result *r)
 {
     struct text t = {.limit = 1 << 22};
-    text_printf(&t, "{\"samples\":%llu,\"batches\":%llu,\"epochs\":%lld,\"batch_size\":%lld,\"threads\":%d", (unsigned long long)r->samples,
-                (unsigned long long)r->batches, (long long)c->epochs, (long long)c->batch_size, r->threads);
-    text_printf(&t, ",\"transforms\":");
-    text_json_string(&t, r->is_as_stored ? "" : q->options.transforms);
-    text_printf(&t, ",\"dtype\":\"%s\"", !r->is_as_stored ? c->dtype : q->dtype ? fb_dtype_name(q->dtype) : "");
-    put_number(&t, "wall_seconds", r->wall_seconds);
-    put_number(&t, "samples_per_second", r->samples_per_second);
-    put_number(&t, "last_epoch_samples_per_second", r->last_epoch_rate);
-    put_number(&t, "step_seconds", q->step_seconds > 0 ? q->step_seconds : NAN);
-    put_number(&t, "launch_thread_share", q->step_seconds > 0 ? q->launch_share : NAN);
-    put_number(&t, "accelerator_utilization_ratio", r->accelerator_utilization_ratio);
-    put_number(&t, "exposed_wait_ratio", r->exposed_wait_ratio);
-    put_number(&t, "cpu_seconds_per_1000_samples", r->cpu_seconds_per_1000_samples);
-    text_printf(&t, ",\"budget_peak_bytes\":%llu,\"rss_peak_bytes\":%llu", (unsigned long long)r->budget_peak_bytes,
-                (unsigned long long)r->rss_peak_bytes);
-    put_number(&t, "time_to_first_batch_seconds", r->time_to_first_batch_seconds);
-    put_number(&t, "epoch_gap_seconds", r->epoch_gap_seconds);
-    put_number(&t, "step_median_seconds", r->step_median_seconds);
-    put_number(&t, "probe_lateness_p99_seconds", r->probe_p99_seconds);
-    put_number(&t, "evicted_ratio", r->evicted_share);
-    if (r->device[0]) {
-        text_printf(&t, ",\"device\":");
-        text_json_string(&t, r->device);
-        text_printf(&t, ",\"device_copied_bytes\":%llu", (unsigned long long)r->device_bytes);
-    }
-    text_printf(
-        &t,
-        ",\"io\":\"%s\",\"cached_reads\":%llu,\"io_reads\":%llu,\"chunks_unfiltered\":%llu,\"bad_samples\":%llu,\"checksum\":\"%016llx\",\"stages\":[",
-        r->io, (unsigned long long)r->cached_reads, (unsigned long long)r->io_reads, (unsigned long long)r->chunks_unfiltered,
-        (unsigned long long)r->bad, (unsigned long long)r->checksum);
-    for (int i = 0; i < r->stage_count; i++) {
-        const struct bench_stage *s = &r->stage[i];
-        text_printf(&t,
-                    "%s{\"name\":\"%s\",\"busy_seconds\":%.6f,\"waiting_for_input_seconds\":%.6f,\"waiting_for_output_seconds\":%.6f,"
-                    "\"items\":%llu,\"bytes\":%llu}",
-                    i ? "," : "", s->name, s->busy_seconds, s->waiting_for_input_seconds, s->waiting_for_output_seconds,
-                    (unsigned long long)s->items, (unsigned long long)s->bytes);
-    }
-    text_printf(&t, "]}");
+    struct json_writer w = {.out = &t};
+    json_begin_object(&w, NULL);
+    json_put(&w, J("samples", r->samples), J("batches", r->batches), J("epochs", c->epochs), J("batch_size", c->batch_size),
+             J("threads", r->threads), J("transforms", r->is_as_stored ? "" : q->options.transforms),
+             J("dtype", !r->is_as_stored ? c->dtype
+                        : q->dtype       ? fb_dtype_name(q->dtype)
+                                         : ""),
+             J_DIGITS("wall_seconds", 6, r->wall_seconds), J_DIGITS("samples_per_second", 6, r->samples_per_second),
+             J_DIGITS("last_epoch_samples_per_second", 6, r->last_epoch_rate),
+             J_DIGITS("step_seconds", 6, q->step_seconds > 0 ? q->step_seconds : NAN),
+             J_DIGITS("launch_thread_share", 6, q->step_seconds > 0 ? q->launch_share : NAN),
+             J_DIGITS("accelerator_utilization_ratio", 6, r->accelerator_utilization_ratio),
+             J_DIGITS("exposed_wait_ratio", 6, r->exposed_wait_ratio),
+             J_DIGITS("cpu_seconds_per_1000_samples", 6, r->cpu_seconds_per_1000_samples), J("budget_peak_bytes", r->budget_peak_bytes),
+             J("rss_peak_bytes", r->rss_peak_bytes), J_DIGITS("time_to_first_batch_seconds", 6, r->time_to_first_batch_seconds),
+             J_DIGITS("epoch_gap_seconds", 6, r->epoch_gap_seconds), J_DIGITS("step_median_seconds", 6, r->step_median_seconds),
+             J_DIGITS("probe_lateness_p99_seconds", 6, r->probe_p99_seconds), J_DIGITS("evicted_ratio", 6, r->evicted_share));
+    if (r->device[0])
+        json_put(&w, J("device", r->device), J("device_copied_bytes", r->device_bytes));
+    json_put(&w, J("io", r->io), J("cached_reads", r->cached_reads), J("io_reads", r->io_reads),
+             J("chunks_unfiltered", r->chunks_unfiltered), J("bad_samples", r->bad), J_HEX("checksum", r->checksum));
+    metrics_put_stages(&w, &r->metrics);
+    json_end(&w);
     say_json(&t);
-    text_free(&t);
-}
-
-static const struct bench_stage *stage_named(const struct bench_result *r, const char *name)
-{
-    static const struct bench_stage none;
-    for (int i = 0; i < r->stage_count; i++)
-        if (strcmp(r->stage[i].name, name) == 0)
-            return &r->stage[i];
-    return &none;
 }
 
 /* One sentence: where the time went. */
 static void print_verdict(const struct bench_result *r)
 {
-    double read = r->cached_reads >= r->io_reads ? stage_named(r, "read")->busy_seconds : 0;
-    double decode = stage_named(r, "decode")->busy_seconds, transform = stage_named(r, "transform")->busy_seconds;
-    double work = read + decode + transform, idle = stage_named(r, "decode")->waiting_for_input_seconds;
+    double read = r->cached_reads >= r->io_reads ? bench_stage(r, "read", "busy_seconds") : 0;
+    double decode = bench_stage(r, "decode", "busy_seconds"), transform = bench_stage(r, "transform", "busy_seconds");
+    double work = read + decode + transform, idle = bench_stage(r, "decode", "waiting_for_input_seconds");
     bool is_emulated = !isnan(r->accelerator_utilization_ratio);
     if (is_emulated && r->exposed_wait_ratio < 0.05)
         say("\nThe accelerator was the limit: it waited %.1f %% of the time, the workers were idle %.0f %%.\n", 100 * r->exposed_wait_ratio,
@@ -215,10 +182,11 @@ static void print_stages(const struct bench_result *r)
 {
     char bytes[32];
     say("\n%-10s %10s %10s %10s %10s %12s\n", "stage", "busy s", "input s", "output s", "items", "bytes");
-    for (int i = 0; i < r->stage_count; i++) {
-        const struct bench_stage *s = &r->stage[i];
-        say("%-10s %10.3f %10.3f %10.3f %10llu %12s\n", s->name, s->busy_seconds, s->waiting_for_input_seconds,
-            s->waiting_for_output_seconds, (unsigned long long)s->items, text_size(s->bytes, bytes, sizeof(bytes)));
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        const char *name = meter_stage_name((enum stage)i);
+        say("%-10s %10.3f %10.3f %10.3f %10.0f %12s\n", name, bench_stage(r, name, "busy_seconds"),
+            bench_stage(r, name, "waiting_for_input_seconds"), bench_stage(r, name, "waiting_for_output_seconds"),
+            bench_stage(r, name, "items"), text_size((uint64_t)bench_stage(r, name, "bytes"), bytes, sizeof(bytes)));
     }
     say("(sums over threads; input: waited for the stage before, output: for the stage after)\n");
 }
@@ -234,7 +202,7 @@ static void print_table(const struct bench_request *q, const struct bench_result
     if (r->device[0])
         say("%-22s %s copied to it (%s)\n", "device", text_size(r->device_bytes, peak, sizeof(peak)), r->device);
     say("%-22s %.3f s per 1000 samples\n", "CPU", r->cpu_seconds_per_1000_samples);
-    say("%-22s %s in the budget, %s resident at most\n", "memory", text_size(r->budget_peak_bytes, peak, sizeof(peak)),
+    say("%-22s %s in the budget, %s resident, at the peak\n", "memory", text_size(r->budget_peak_bytes, peak, sizeof(peak)),
         text_size(r->rss_peak_bytes, rss, sizeof(rss)));
     say("%-22s %.3f s\n", "first batch after", r->time_to_first_batch_seconds);
     if (!isnan(r->epoch_gap_seconds))
@@ -259,7 +227,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
     c.transform = c.transform ? c.transform : "rrc224";
     c.dtype = c.dtype ? c.dtype : "float32";
     snprintf(fields, sizeof(fields), "%s", c.fields ? c.fields : "");
-    struct bench_result r;
+    struct bench_result r = {0};
     struct fb_error e = {0};
     rc = fill_request(&c, source[0], expand_transform(&c, transforms, sizeof(transforms)), fields, &q, &e);
     if (rc == 0)
@@ -283,12 +251,12 @@ const struct verb verb_bench = {
     .name = "bench",
     .usage = "DATA [--step-ms T] [--transform rrc224|eval224|none] [options]",
     .summary = "measure how fast a data set can be fed, or how busy an accelerator would be",
-    .examples = "  fullbore bench photos/                              as fast as it goes\n"
+    .examples = "  fullbore bench photos/                              as fast as possible\n"
                 "  fullbore bench photos/ --step-ms 100 --epochs 3     would an accelerator with 100 ms steps wait?\n"
                 "  fullbore bench train.h5 --batch-size 8192           rows of arrays\n"
                 "  fullbore bench slides/ --sample file --collate pad  bags\n"
                 "  fullbore bench slides.csv --group-by patient --collate pad\n"
-                "  fullbore bench photos/ --cold --json                from storage, for machines\n"
+                "  fullbore bench photos/ --cold --json                from storage, as JSON\n"
                 "  fullbore bench photos/ --dtype uint8 --memory 64MiB in little memory\n"
                 "  fullbore bench photos/ --step-ms 100 --device emulated:12GB/s,20us   with the copy to a device\n",
     .options = options,

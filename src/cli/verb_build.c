@@ -25,7 +25,7 @@ static const char *const mel_scales[] = {"slaney", "htk", NULL};
 static const struct option options[] = {
     {"output", OPTION_STRING, offsetof(struct build_options, output), .metavar = "OUT.h5", .help = "the HDF5 file; -o for short"},
     {"log-mel", OPTION_INT, offsetof(struct build_options, log_mel), 1, 4096, .metavar = "MELS",
-     .help = "rows are log-mel spectrograms in dB, as librosa defines them, with so many mels (default 64)"},
+     .help = "rows are log-mel spectrograms in dB, as librosa defines them, with this many mels (default 64)"},
     {"raw", OPTION_FLAG, offsetof(struct build_options, raw), .help = "rows are the samples themselves, from -1 to 1"},
     {"n-fft", OPTION_INT, offsetof(struct build_options, n_fft), 4, 65536, .metavar = "N", .help = "samples of a frame (default 1024)"},
     {"hop", OPTION_INT, offsetof(struct build_options, hop), 1, 65536, .metavar = "N", .help = "samples from frame to frame (default 256)"},
@@ -34,22 +34,23 @@ static const struct option options[] = {
     {"mel-scale", OPTION_CHOICE, offsetof(struct build_options, mel_scale), .choices = mel_scales, .metavar = "SCALE",
      .help = "slaney (librosa, default) or htk (torchaudio, without area norm)"},
     {"top-db", OPTION_DOUBLE, offsetof(struct build_options, top_db), 0, 1000, .metavar = "DB",
-     .help = "nothing is further below a row's loudest (default 80; 0: no limit)"},
+     .help = "cut off what is further below a row's loudest (default 80; 0: no limit)"},
     {"exact", OPTION_FLAG, offsetof(struct build_options, exact),
      .help = "transform in float64 as librosa does, about half as fast; without: in float32 as torch does"},
     {"rate", OPTION_INT, offsetof(struct build_options, rate), 1, 10000000, .metavar = "HZ",
-     .help = "what recordings must have (default: as the first); others are bad: nothing is resampled"},
+     .help = "sample rate of the recordings (default: that of the first); others are bad: nothing is resampled"},
     {"mono", OPTION_FLAG, offsetof(struct build_options, mono), .help = "mix channels into one; without it, several are an error"},
     {"length", OPTION_STRING, offsetof(struct build_options, length), .metavar = "LEN",
      .help = "one row per recording: its first 0.5s, 500ms or 24000 (samples); silence follows shorter ones"},
-    {"segment", OPTION_STRING, offsetof(struct build_options, segment), .metavar = "LEN", .help = "many rows per recording, each so long"},
+    {"segment", OPTION_STRING, offsetof(struct build_options, segment), .metavar = "LEN",
+     .help = "many rows per recording, each this long"},
     {"stride", OPTION_STRING, offsetof(struct build_options, stride), .metavar = "LEN",
      .help = "from the beginning of a segment to that of the next (default: as --segment)"},
     {"labels", OPTION_STRING, offsetof(struct build_options, labels), .metavar = "CSV",
      .help = "paths and labels (.csv .tsv .jsonl); `folder`: names of folders; `none` (default: what the source has)"},
     {"split", OPTION_STRING, offsetof(struct build_options, split), .metavar = "A/B/C",
      .help = "train/val/test shares, as 80/10/10; by recording, so that a key keeps its side"},
-    {"seed", OPTION_INT, offsetof(struct build_options, seed), 0, 9e15, .metavar = "N", .help = "of --split (default 0)"},
+    {"seed", OPTION_INT, offsetof(struct build_options, seed), 0, 9e15, .metavar = "N", .help = "seed of --split (default 0)"},
     {"dtype", OPTION_STRING, offsetof(struct build_options, dtype), .metavar = "T", .help = "float32 (default) or float16"},
     {"chunk-rows", OPTION_INT, offsetof(struct build_options, chunk_rows), 1, 1 << 24, .metavar = "N",
      .help = "rows of a chunk (default: contiguous; compressed: about 1 MiB)"},
@@ -62,7 +63,7 @@ static const struct option options[] = {
     {"skip-bad", OPTION_FLAG, offsetof(struct build_options, skip_bad),
      .help = "leave out recordings that cannot be used; they are named, and the exit code is 4"},
     {"resume", OPTION_FLAG, offsetof(struct build_options, resume), .help = "go on with what an interrupted run has written"},
-    {"force", OPTION_FLAG, offsetof(struct build_options, force), .help = "replace OUT.h5 if it is there, when the new one is complete"},
+    {"force", OPTION_FLAG, offsetof(struct build_options, force), .help = "replace an existing OUT.h5 once the new one is complete"},
     {"report", OPTION_STRING, offsetof(struct build_options, report), .metavar = "FILE",
      .help = "write the report there (default: stderr)"},
     {"json", OPTION_FLAG, offsetof(struct build_options, json), .help = "one JSON object on stdout"},
@@ -203,7 +204,6 @@ static void print_json(const struct build_result *r, const struct build_request 
     struct text t = {.limit = 1 << 20};
     build_report_json(r, q, &t);
     say_json(&t);
-    text_free(&t);
 }
 
 static int fail(const struct build_result *r, const struct fb_error *e)
@@ -264,7 +264,7 @@ const struct verb verb_build = {
     .usage = "DATA -o OUT.h5 [--log-mel MELS | --raw] [--length LEN | --segment LEN] [--split A/B/C] [--compress gzip] [--resume]",
     .summary = "turn recordings into one HDF5 file of features, on all cores",
     .examples = "  fullbore build wavs/ -o train.h5 --log-mel 64 --length 0.5s                 one spectrogram per recording\n"
-                "  fullbore build wavs/ -o train.h5 --segment 1s --stride 0.5s --split 80/10/10  many per recording; sides by recording\n"
+                "  fullbore build wavs/ -o train.h5 --segment 1s --stride 0.5s --split 80/10/10  many per recording; split by recording\n"
                 "  fullbore build wavs/ -o raw.h5 --raw --length 24000 --dtype float16         the samples themselves\n"
                 "  fullbore build wavs/ -o train.h5 --length 0.5s --resume                     go on after an interruption\n",
     .options = options,

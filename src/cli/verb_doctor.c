@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text/text.h"
 #include "cli/cli.h"
 #include "jobs/doctor.h"
 
@@ -35,100 +34,85 @@ static const struct option options[] = {
     {"fields", OPTION_STRING, AT(fields), .metavar = "A,B", .help = "arrays: which of them, separated by commas (default: all)"},
     {"collate", OPTION_CHOICE, AT(collate), .choices = collate_names, .metavar = "C",
      .help = "arrays and sound of different lengths: pad or ragged"},
-    {"samples", OPTION_INT, AT(samples), 1, 1 << 30, .metavar = "N", .help = "samples to measure with (default: as many as tell enough)"},
-    {"prove", OPTION_FLAG, AT(prove), .help = "try the remedies on a sample and put what was measured beside what was predicted"},
+    {"samples", OPTION_INT, AT(samples), 1, 1 << 30, .metavar = "N",
+     .help = "samples to measure with (default: enough for steady figures)"},
+    {"prove", OPTION_FLAG, AT(prove), .help = "try the remedies on a sample and print measured beside predicted figures"},
     {"json", OPTION_FLAG, AT(json), .help = "one JSON object on stdout"},
     {0},
 };
 #undef AT
 
-static void put(struct text *t, const char *name, double value)
+/* Bytes are counts: whole numbers have all their digits. */
+static struct json_pair figure(const char *key, double value)
 {
-    bool is_whole = fabs(value) < 1e15 && value == floor(value); /* bytes are counts */
-    text_printf(t, !isfinite(value) ? ",\"%s\":null" : is_whole ? ",\"%s\":%.0f" : ",\"%s\":%.6g", name, value);
+    bool is_whole = fabs(value) < 1e15 && value == floor(value);
+    return is_whole ? J_FIXED(key, 0, value) : J_DIGITS(key, 6, value);
 }
 
-static void put_text(struct text *t, const char *name, const char *value)
+static void put_storage(struct json_writer *w, const struct storage_probe *p)
 {
-    text_printf(t, ",\"%s\":", name);
-    text_json_string(t, value);
+    json_begin_array(w, "storage_reads");
+    for (const struct storage_point *x = p->point; x < p->point + p->points; x++)
+        json_put(w, J_OBJECT(NULL, J("depth", x->depth), figure("reads_per_second", x->reads_per_s),
+                             figure("bytes_per_second", x->bytes_per_s), figure("latency_seconds", x->latency_s)));
+    json_end(w);
+    json_put(w, figure("storage_read_bytes", p->read_bytes), figure("open_seconds", p->open_s));
 }
 
-static void put_storage(struct text *t, const struct storage_probe *p)
+static void put_budget(struct json_writer *w, const struct doctor_budget *b)
 {
-    text_printf(t, ",\"storage_reads\":[");
-    for (int i = 0; i < p->points; i++) {
-        const struct storage_point *x = &p->point[i];
-        text_printf(t, "%s{\"depth\":%d", i ? "," : "", x->depth);
-        put(t, "reads_per_second", x->reads_per_s), put(t, "bytes_per_second", x->bytes_per_s), put(t, "latency_seconds", x->latency_s);
-        text_printf(t, "}");
-    }
-    text_printf(t, "]");
-    put(t, "storage_read_bytes", p->read_bytes), put(t, "open_seconds", p->open_s);
+    double given = b->rate > 0 ? b->given_requests_per_s * b->rate / b->requests_per_s : 0;
+    json_put(w, J_OBJECT("bucket",
+                         J_OBJECT("wanted", J_DIGITS("rate", 6, b->rate), figure("bytes_per_second", b->bytes_per_s),
+                                  figure("requests_per_second", b->requests_per_s)),
+                         J_OBJECT("given", J_DIGITS("rate", 6, given), figure("bytes_per_second", b->given_bytes_per_s),
+                                  figure("requests_per_second", b->given_requests_per_s)),
+                         figure("requests_in_flight", b->in_flight), figure("batches_ahead", b->batches_ahead),
+                         figure("ram_bytes", b->ram_bytes), figure("cache_bytes", b->cache_bytes)));
 }
 
-static void put_budget(struct text *t, const struct doctor_budget *b)
+static void put_row(struct json_writer *w, const struct doctor_row *r)
 {
-    text_printf(t, ",\"bucket\":{\"wanted\":{\"rate\":%.6g", b->rate);
-    put(t, "bytes_per_second", b->bytes_per_s), put(t, "requests_per_second", b->requests_per_s);
-    text_printf(t, "},\"given\":{\"rate\":%.6g", b->rate > 0 ? b->given_requests_per_s * b->rate / b->requests_per_s : 0);
-    put(t, "bytes_per_second", b->given_bytes_per_s), put(t, "requests_per_second", b->given_requests_per_s);
-    text_printf(t, "}");
-    put(t, "requests_in_flight", b->in_flight), put(t, "batches_ahead", b->batches_ahead), put(t, "ram_bytes", b->ram_bytes);
-    put(t, "cache_bytes", b->cache_bytes);
-    text_printf(t, "}");
-}
-
-static void put_chunks(struct text *t, const struct doctor_chunks *c)
-{
-    text_printf(t, ",\"bad_chunks\":{\"array\":");
-    text_json_string(t, c->array);
-    put(t, "chunk_rows", (double)c->now_rows), put(t, "chunks_per_row", (double)c->chunks_of_row);
-    put(t, "wanted_chunk_rows", (double)c->wanted_rows);
-    text_printf(t, "}");
-}
-
-static void put_row(struct text *t, const struct doctor_row *w)
-{
-    text_printf(t, "{\"change\":");
-    text_json_string(t, w->change);
-    put(t, "first_epoch_samples_per_second", w->first_rate), put(t, "later_samples_per_second", w->later_rate);
-    put(t, "batch_seconds", w->batch_seconds), put(t, "epoch_seconds", w->epoch_seconds);
-    put(t, "run_seconds", w->run_seconds);
-    put(t, "accelerator_utilization_ratio", w->accelerator_ratio), put(t, "ram_bytes", w->ram_bytes);
-    put(t, "disk_bytes", w->disk_bytes), put_text(t, "command", w->command);
-    put(t, "proved_first_epoch_samples_per_second", w->proved_first), put(t, "proved_later_samples_per_second", w->proved_later);
-    text_printf(t, "}");
+    json_put(w, J_OBJECT(NULL, J("change", r->change), figure("first_epoch_samples_per_second", r->first_rate),
+                         figure("later_samples_per_second", r->later_rate), figure("batch_seconds", r->batch_seconds),
+                         figure("epoch_seconds", r->epoch_seconds), figure("run_seconds", r->run_seconds),
+                         figure("accelerator_utilization_ratio", r->accelerator_ratio), figure("ram_bytes", r->ram_bytes),
+                         figure("disk_bytes", r->disk_bytes), J("command", r->command),
+                         figure("proved_first_epoch_samples_per_second", r->proved_first),
+                         figure("proved_later_samples_per_second", r->proved_later)));
 }
 
 static void print_json(const struct doctor_result *r)
 {
     struct text t = {.limit = 1 << 20};
+    struct json_writer w = {.out = &t};
     const struct doctor_machine *m = &r->machine;
-    text_printf(&t, "{\"samples\":%llu,\"bytes\":%llu,\"measured_samples\":%llu", (unsigned long long)r->samples,
-                (unsigned long long)r->data.bytes, (unsigned long long)r->measured);
-    put(&t, "cores", m->cores), put(&t, "threads", m->threads), put(&t, "memory_available_bytes", m->memory_available_bytes);
-    put(&t, "shm_free_bytes", m->shm_free_bytes), put(&t, "open_files_limit", m->files_limit);
-    put(&t, "processes_limit", m->processes_limit), put(&t, "locked_memory_limit_bytes", m->locked_bytes_limit);
-    put(&t, "memory_copy_bytes_per_second", m->copy_bytes_per_s);
-    put_storage(&t, &r->storage);
-    put_text(&t, "storage", m->kind), put_text(&t, "mount", m->mount), put_text(&t, "accelerator", m->gpu), put_text(&t, "io", r->io);
-    put(&t, "cold_samples_per_second", r->cold_rate), put(&t, "warm_samples_per_second", r->warm_rate);
-    put(&t, "decode_seconds", r->decode_s), put(&t, "transform_seconds", r->transform_s), put(&t, "first_cpu_seconds", r->first_cpu_s);
-    put(&t, "other_programs_cores", r->others_cores), put(&t, "known_cpu_seconds", r->known_cpu_s);
-    put(&t, "read_seconds", r->read_s), put(&t, "wanted_samples_per_second", r->wanted_rate);
+    json_begin_object(&w, NULL);
+    json_put(&w, J("samples", r->samples), J("bytes", r->data.bytes), J("measured_samples", r->measured));
+    json_put(&w, figure("cores", m->cores), figure("threads", m->threads), figure("memory_available_bytes", m->memory_available_bytes),
+             figure("shm_free_bytes", m->shm_free_bytes), figure("open_files_limit", m->files_limit),
+             figure("processes_limit", m->processes_limit), figure("locked_memory_limit_bytes", m->locked_bytes_limit),
+             figure("memory_copy_bytes_per_second", m->copy_bytes_per_s));
+    put_storage(&w, &r->storage);
+    json_put(&w, J("storage", m->kind), J("mount", m->mount), J("accelerator", m->gpu), J("io", r->io),
+             figure("cold_samples_per_second", r->cold_rate), figure("warm_samples_per_second", r->warm_rate),
+             figure("decode_seconds", r->decode_s), figure("transform_seconds", r->transform_s),
+             figure("first_cpu_seconds", r->first_cpu_s), figure("other_programs_cores", r->others_cores),
+             figure("known_cpu_seconds", r->known_cpu_s), figure("read_seconds", r->read_s),
+             figure("wanted_samples_per_second", r->wanted_rate));
     if (m->is_bucket)
-        put_budget(&t, &r->budget);
+        put_budget(&w, &r->budget);
     if (r->chunks.now_rows)
-        put_chunks(&t, &r->chunks);
-    text_printf(&t, ",\"bottleneck\":\"%s\",\"table\":[", r->storage_limits ? "storage" : "cpu");
-    for (int i = 0; i < r->rows; i++) {
-        text_printf(&t, "%s", i ? "," : "");
-        put_row(&t, &r->row[i]);
-    }
-    text_printf(&t, "]}");
+        json_put(&w, J_OBJECT("bad_chunks", J("array", r->chunks.array), figure("chunk_rows", (double)r->chunks.now_rows),
+                              figure("chunks_per_row", (double)r->chunks.chunks_of_row),
+                              figure("wanted_chunk_rows", (double)r->chunks.wanted_rows)));
+    json_put(&w, J("bottleneck", r->storage_limits ? "storage" : "cpu"));
+    json_begin_array(&w, "table");
+    for (int i = 0; i < r->rows; i++)
+        put_row(&w, &r->row[i]);
+    json_end(&w);
+    json_end(&w);
     say_json(&t);
-    text_free(&t);
 }
 
 static void print_limit(const char *name, double value)
@@ -192,7 +176,7 @@ static void print_chunks(const struct doctor_chunks *c)
     if (c->chunks_of_row > 1)
         say("%-12s badly for rows: one row of %s lies in %llu chunks\n", "chunked", name, (unsigned long long)c->chunks_of_row);
     else
-        say("%-12s badly for rows in any order: %llu rows of %s are unfiltered for each one that is wanted\n", "chunked",
+        say("%-12s badly for rows in any order: %llu rows of %s are decompressed for each one that is wanted\n", "chunked",
             (unsigned long long)c->now_rows, name);
 }
 
@@ -365,7 +349,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
 const struct verb verb_doctor = {
     .name = "doctor",
     .usage = "DATA [--batch-size N] [--step-ms T] [--epochs N] [options]",
-    .summary = "before training: what this machine can feed, what is in the way, what a change would bring",
+    .summary = "before training: what this machine can feed, what the bottleneck is, what a change would bring",
     .examples = "  fullbore doctor photos/                                        rates, bottleneck, predictions\n"
                 "  fullbore doctor photos/ --step-ms 100 --batch-size 256         would the accelerator wait?\n"
                 "  fullbore doctor train.h5 --batch-size 8192                     rows of arrays: do their chunks suit them?\n"

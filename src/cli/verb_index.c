@@ -1,8 +1,6 @@
 /* fullbore index DATA: make the catalog, learn ahead, tidy up what was learnt. */
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/text/text.h"
 #include "cli/cli.h"
 #include "jobs/index.h"
 
@@ -28,13 +26,9 @@ static double share(const struct index_result *r)
 
 static void print_json(const struct index_result *r)
 {
-    struct text t = {.limit = 4096};
-    text_printf(&t, "{\"samples\":%llu,\"bytes\":%llu,\"records\":%llu,\"record_bytes\":%llu,\"record_ratio\":%.6f,\"bad_samples\":%llu,",
-                (unsigned long long)r->samples, (unsigned long long)r->bytes, (unsigned long long)r->records,
-                (unsigned long long)r->record_bytes, share(r), (unsigned long long)r->bad);
-    text_printf(&t, "\"learn_seconds\":%.3f,\"catalog_is_new\":%s}", r->learn_seconds, r->is_fresh ? "true" : "false");
-    say_json(&t);
-    text_free(&t);
+    say_value(J_OBJECT(NULL, J("samples", r->samples), J("bytes", r->bytes), J("records", r->records), J("record_bytes", r->record_bytes),
+                       J_FIXED("record_ratio", 6, share(r)), J("bad_samples", r->bad), J_FIXED("learn_seconds", 3, r->learn_seconds),
+                       J_BOOL("catalog_is_new", r->is_fresh)));
 }
 
 static void print_table(const struct index_result *r, bool has_learnt)

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/text.h"
 #include "cli/cli.h"
 #include "jobs/info.h"
 
@@ -14,103 +13,97 @@ struct info_options {
 
 static const struct option options[] = {
     {"memory", OPTION_SIZE, offsetof(struct info_options, memory), 0, 0, NULL, "SIZE",
-     "arrays: say what will be slow with this budget, e.g. 2GiB (default: that of a loader here)"},
+     "arrays: say what will be slow with this budget, e.g. 2GiB (default: a loader's default)"},
     {"json", OPTION_FLAG, offsetof(struct info_options, json), .help = "one JSON object on stdout"},
     {0},
 };
 
-static void put_numbers(struct text *t, const char *name, const uint64_t *x, int n)
+static void put_numbers(struct json_writer *w, const char *name, const uint64_t *x, int n)
 {
-    text_printf(t, ",\"%s\":[", name);
+    json_begin_array(w, name);
     for (int i = 0; i < n; i++)
-        text_printf(t, "%s%llu", i ? "," : "", (unsigned long long)x[i]);
-    text_printf(t, "]");
+        json_put(w, J(NULL, x[i]));
+    json_end(w);
 }
 
-static void put_array(struct text *t, const struct info_array *a)
+static void put_array(struct json_writer *w, const struct info_array *a)
 {
-    text_printf(t, "{\"name\":");
-    text_json_string(t, a->name);
-    text_printf(t, ",\"dtype\":\"%s\",\"storage\":\"%s\"", a->dtype ? fb_dtype_name(a->dtype) : "", a->storage);
-    put_numbers(t, "shape", a->shape, a->ndim);
+    json_begin_object(w, NULL);
+    json_put(w, J("name", a->name), J("dtype", a->dtype ? fb_dtype_name(a->dtype) : ""), J("storage", a->storage));
+    put_numbers(w, "shape", a->shape, a->ndim);
     if (a->chunks)
-        put_numbers(t, "chunk_shape", a->chunk_shape, a->ndim);
-    text_printf(t, ",\"chunks\":%llu,\"chunks_never_written\":%llu,\"filters\":\"%s\",\"bytes\":%llu,\"stored_bytes\":%llu",
-                (unsigned long long)a->chunks, (unsigned long long)a->missing_chunks, a->filters, (unsigned long long)a->bytes,
-                (unsigned long long)a->stored_bytes);
-    text_printf(t, ",\"rows_smallest\":%llu,\"rows_largest\":%llu,\"files\":%llu,\"problem\":", (unsigned long long)a->least_rows,
-                (unsigned long long)a->most_rows, (unsigned long long)a->files);
-    text_json_string(t, a->problem);
-    text_printf(t, "}");
+        put_numbers(w, "chunk_shape", a->chunk_shape, a->ndim);
+    json_put(w, J("chunks", a->chunks), J("chunks_never_written", a->missing_chunks), J("filters", a->filters), J("bytes", a->bytes),
+             J("stored_bytes", a->stored_bytes), J("rows_smallest", a->least_rows), J("rows_largest", a->most_rows), J("files", a->files),
+             J("problem", a->problem));
+    json_end(w);
 }
 
-static void put_arrays(struct text *t, const struct info *i)
+static void put_sound(struct json_writer *w, const struct info_sound *s)
 {
-    const struct info_sound *s = &i->sound;
-    text_printf(t, ",\"has_rows\":%s,\"rows\":%llu,\"arrays\":[", i->has_rows ? "true" : "false", (unsigned long long)i->rows);
-    for (int k = 0; k < i->array_count; k++) {
-        text_printf(t, "%s", k ? "," : "");
-        put_array(t, &i->array[k]);
-    }
-    text_printf(t, "]");
-    if (s->most_channels)
-        text_printf(t,
-                    ",\"sound\":{\"frames_shortest\":%llu,\"frames_longest\":%llu,\"rate_lowest_hz\":%u,\"rate_highest_hz\":%u,"
-                    "\"channels_fewest\":%u,\"channels_most\":%u,\"seconds_looked_at\":%.3f}",
-                    (unsigned long long)s->shortest, (unsigned long long)s->longest, s->least_rate, s->most_rate, s->least_channels,
-                    s->most_channels, s->seconds);
-    text_printf(t, ",\"slow\":[");
-    for (int k = 0; k < i->remark_count; k++) {
-        text_printf(t, "%s", k ? "," : "");
-        text_json_string(t, i->remark[k]);
-    }
-    text_printf(t, "]");
+    json_put(w, J_OBJECT("sound", J("frames_shortest", s->shortest), J("frames_longest", s->longest), J("rate_lowest_hz", s->least_rate),
+                         J("rate_highest_hz", s->most_rate), J("channels_fewest", s->least_channels), J("channels_most", s->most_channels),
+                         J_FIXED("seconds_looked_at", 3, s->seconds)));
+}
+
+static void put_arrays(struct json_writer *w, const struct info *i)
+{
+    json_put(w, J_BOOL("has_rows", i->has_rows), J("rows", i->rows));
+    json_begin_array(w, "arrays");
+    for (int k = 0; k < i->array_count; k++)
+        put_array(w, &i->array[k]);
+    json_end(w);
+    if (i->sound.most_channels)
+        put_sound(w, &i->sound);
+    json_begin_array(w, "slow");
+    for (int k = 0; k < i->remark_count; k++)
+        json_put(w, J(NULL, i->remark[k]));
+    json_end(w);
+}
+
+static void put_fields(struct json_writer *w, const struct info *i, bool is_image)
+{
+    json_begin_array(w, "fields");
+    if (is_image)
+        json_put(w, J_OBJECT(NULL, J("name", "image")));
+    for (int k = 0; k < i->field_count; k++)
+        json_put(w, J_OBJECT(NULL, J("name", i->field[k].name), J("dtype", fb_dtype_name(i->field[k].dtype)),
+                             J("length", i->field[k].length), J_BOOL("is_class", i->field[k].is_class)));
+    json_end(w);
+}
+
+static void put_files(struct json_writer *w, const struct info *i)
+{
+    json_begin_array(w, "files");
+    for (int k = 0; k < i->file_count; k++)
+        json_put(w, J(NULL, i->file[k]));
+    json_end(w);
+    json_put(w, J("headers_read", i->looked));
+    json_begin_object(w, "formats");
+    for (int k = 0; k < i->format_count; k++)
+        json_put(w, J(i->format[k].name, i->format[k].files));
+    json_end(w);
 }
 
 static void print_json(const struct info *i)
 {
     struct text t = {.limit = 1 << 22};
-    text_printf(&t, "{\"kind\":\"%s\",\"root\":", i->kind);
-    text_json_string(&t, i->root);
-    text_printf(&t, ",\"samples\":%llu,\"bytes\":%llu,\"smallest_bytes\":%llu,\"largest_bytes\":%llu,\"classes\":%d",
-                (unsigned long long)i->samples, (unsigned long long)i->bytes, (unsigned long long)i->smallest_bytes,
-                (unsigned long long)i->largest_bytes, i->classes);
-    text_printf(&t, ",\"smallest_class_samples\":%llu,\"largest_class_samples\":%llu", (unsigned long long)i->smallest_class,
-                (unsigned long long)i->largest_class);
-    text_printf(&t, ",\"fingerprint\":\"%016llx\",\"catalog_is_new\":%s,\"open_seconds\":%.6f,\"family\":\"%s\",\"fields\":[",
-                (unsigned long long)i->fingerprint, i->is_fresh ? "true" : "false", i->open_seconds, i->family);
+    struct json_writer w = {.out = &t};
     bool is_image = strcmp(i->family, "image") == 0;
-    text_printf(&t, "%s", is_image ? "{\"name\":\"image\"}" : "");
-    for (int k = 0; k < i->field_count; k++) {
-        text_printf(&t, "%s{\"name\":", k || is_image ? "," : "");
-        text_json_string(&t, i->field[k].name);
-        text_printf(&t, ",\"dtype\":\"%s\",\"length\":%lld,\"is_class\":%s}", fb_dtype_name(i->field[k].dtype),
-                    (long long)i->field[k].length, i->field[k].is_class ? "true" : "false");
-    }
-    text_printf(&t, "],\"files\":[");
-    for (int k = 0; k < i->file_count; k++) {
-        text_printf(&t, "%s", k ? "," : "");
-        text_json_string(&t, i->file[k]);
-    }
-    text_printf(&t, "],\"headers_read\":%llu,\"formats\":{", (unsigned long long)i->looked);
-    for (int k = 0; k < i->format_count; k++)
-        text_printf(&t, "%s\"%s\":%llu", k ? "," : "", i->format[k].name, (unsigned long long)i->format[k].files);
-    text_printf(&t, "},\"width_median\":%u,\"height_median\":%u,\"width_largest\":%u,\"height_largest\":%u,\"left_out\":", i->width_median,
-                i->height_median, i->width_most, i->height_most);
-    if (i->left_out)
-        text_json_string(&t, i->left_out);
-    else
-        text_printf(&t, "null");
-    text_printf(&t, ",\"damaged_example\":");
-    if (i->damaged_example)
-        text_json_string(&t, i->damaged_example);
-    else
-        text_printf(&t, "null");
+    json_begin_object(&w, NULL);
+    json_put(&w, J("kind", i->kind), J("root", i->root), J("samples", i->samples), J("bytes", i->bytes),
+             J("smallest_bytes", i->smallest_bytes), J("largest_bytes", i->largest_bytes), J("classes", i->classes),
+             J("smallest_class_samples", i->smallest_class), J("largest_class_samples", i->largest_class),
+             J_HEX("fingerprint", i->fingerprint), J_BOOL("catalog_is_new", i->is_fresh), J_FIXED("open_seconds", 6, i->open_seconds),
+             J("family", i->family));
+    put_fields(&w, i, is_image);
+    put_files(&w, i);
+    json_put(&w, J("width_median", i->width_median), J("height_median", i->height_median), J("width_largest", i->width_most),
+             J("height_largest", i->height_most), J("left_out", i->left_out), J("damaged_example", i->damaged_example));
     if (!is_image)
-        put_arrays(&t, i);
-    text_printf(&t, "}");
+        put_arrays(&w, i);
+    json_end(&w);
     say_json(&t);
-    text_free(&t);
 }
 
 static void print_labels(const struct info *i)
@@ -246,7 +239,7 @@ const struct verb verb_info = {
     .summary = "say what a folder, glob, manifest or file holds: samples, labels, formats, sizes, arrays and what will be slow with them",
     .examples = "  fullbore info photos/                 a folder with one folder per class\n"
                 "  fullbore info 'scans/**/*.png'        a glob (quoted, so that the shell leaves it alone)\n"
-                "  fullbore info labels.csv --json       a manifest, for machines\n"
+                "  fullbore info labels.csv --json       a manifest, as JSON\n"
                 "  fullbore info train.h5                arrays: shapes, chunks, filters, and what will be slow\n",
     .options = options,
     .run = run,

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "jobs/decode.h"
@@ -26,28 +25,28 @@ static const char *const compress_names[] = {"keep", "none", "gzip", NULL}; /* a
 static const struct option options[] = {
     {"output", OPTION_STRING, offsetof(struct pack_options, output), .metavar = "OUT.tar", .help = "the pack; -o for short"},
     {"shard-size", OPTION_SIZE, offsetof(struct pack_options, shard_size), .metavar = "SIZE",
-     .help = "several files OUT-000000.tar ... of at most so many bytes (1GiB suits object stores)"},
+     .help = "several files OUT-000000.tar ... of at most this many bytes (1GiB suits object stores)"},
     {"threads", OPTION_INT, offsetof(struct pack_options, threads), 0, 1024, .metavar = "N",
      .help = "threads that read (default: cores, 2 to 16); the bytes of the pack do not depend on it"},
     {"skip-bad", OPTION_FLAG, offsetof(struct pack_options, skip_bad),
-     .help = "leave out files that cannot be read or are no images; they are named, and the exit code is 4"},
+     .help = "leave out files that cannot be read or are not images; they are named, and the exit code is 4"},
     {"resize-shorter", OPTION_INT, offsetof(struct pack_options, resize_shorter), 1, 65500, .metavar = "PIXELS",
      .help = "LOSSY: pictures whose shorter side is longer become JPEGs of that size (default: bytes are copied)"},
     {"jpeg-quality", OPTION_INT, offsetof(struct pack_options, jpeg_quality), 1, 100, .metavar = "Q",
-     .help = "of those JPEGs (default 92)"},
+     .help = "quality of those JPEGs (default 92)"},
     {"decode", OPTION_STRING, offsetof(struct pack_options, decode), .metavar = "HxW",
      .help = "decode every picture to this size, into a plain OUT.npy with names and labels beside it"},
     {"fit", OPTION_CHOICE, offsetof(struct pack_options, fit), .choices = fit_names, .metavar = "F",
      .help = "of --decode: crop the middle (default), pad with black, or stretch"},
-    {"dtype", OPTION_STRING, offsetof(struct pack_options, dtype), .metavar = "T", .help = "of --decode: uint8, the only one"},
+    {"dtype", OPTION_STRING, offsetof(struct pack_options, dtype), .metavar = "T", .help = "of --decode: only uint8 is possible"},
     {"rechunk", OPTION_INT, offsetof(struct pack_options, rechunk), 1, INT64_C(1) << 40, .metavar = "ROWS",
-     .help = "rewrite an HDF5 file with so many rows in a chunk; everything else in it is kept"},
+     .help = "rewrite an HDF5 file with this many rows in a chunk; everything else is kept"},
     {"compress", OPTION_CHOICE, offsetof(struct pack_options, compress), .choices = compress_names, .metavar = "C",
      .help = "of --rechunk: keep the filters (default), none, or gzip"},
     {"allow-external", OPTION_FLAG, offsetof(struct pack_options, allow_external),
      .help = "of --rechunk: data in other files may be read, links to them are kept"},
     {"resume", OPTION_FLAG, offsetof(struct pack_options, resume), .help = "go on with what an interrupted run has written"},
-    {"force", OPTION_FLAG, offsetof(struct pack_options, force), .help = "replace an output that is there, when the new one is complete"},
+    {"force", OPTION_FLAG, offsetof(struct pack_options, force), .help = "replace an existing output once the new one is complete"},
     {"json", OPTION_FLAG, offsetof(struct pack_options, json), .help = "one JSON object on stdout"},
     {0},
 };
@@ -79,15 +78,9 @@ static void progress(void *ctx, const struct pack_progress *p)
 
 static void print_json(const struct pack_result *r)
 {
-    struct text t = {.limit = 1 << 20};
-    text_printf(&t, "{\"name\":");
-    text_json_string(&t, r->name);
-    text_printf(&t, ",\"samples\":%llu,\"bytes\":%llu,\"pack_bytes\":%llu,\"shards\":%u,\"resumed_samples\":%llu,\"skipped_samples\":%llu",
-                (unsigned long long)r->samples, (unsigned long long)r->bytes, (unsigned long long)r->pack_bytes, r->shards,
-                (unsigned long long)r->resumed, (unsigned long long)r->skipped);
-    text_printf(&t, ",\"source_fingerprint\":\"%016llx\",\"seconds\":%.6f}", (unsigned long long)r->fingerprint, r->seconds);
-    say_json(&t);
-    text_free(&t);
+    say_value(J_OBJECT(NULL, J("name", r->name), J("samples", r->samples), J("bytes", r->bytes), J("pack_bytes", r->pack_bytes),
+                       J("shards", r->shards), J("resumed_samples", r->resumed), J("skipped_samples", r->skipped),
+                       J_HEX("source_fingerprint", r->fingerprint), J_FIXED("seconds", 6, r->seconds)));
 }
 
 static void print_table(const struct pack_result *r)
@@ -142,7 +135,7 @@ static int decode(const char *source, const struct pack_options *c)
     struct pack_result r = {0};
     struct fb_error e = {0};
     char more;
-    if (sscanf(c->decode, "%ux%u%c", &q.height, &q.width, &more) != 2 || q.height < 1 || q.width < 1 || q.height > 65500 ||
+    if (sscanf(c->decode, "%5ux%5u%c", &q.height, &q.width, &more) != 2 || q.height < 1 || q.width < 1 || q.height > 65500 ||
         q.width > 65500) {
         talk("fullbore pack: --decode %s is not a size such as 224x224 (height x width)\n", c->decode);
         return EXIT_USAGE;
@@ -168,16 +161,10 @@ static int decode(const char *source, const struct pack_options *c)
 
 static void print_rechunked(const struct pack_options *c, const struct rechunk_result *r)
 {
-    struct text t = {.limit = 1 << 20};
     char was[32], is[32], name[1100];
     if (c->json) {
-        text_printf(&t, "{\"name\":");
-        text_json_string(&t, c->output);
-        text_printf(&t, ",\"datasets\":%llu,\"rechunked\":%llu,\"source_bytes\":%llu,\"bytes\":%llu,\"seconds\":%.6f}",
-                    (unsigned long long)r->datasets, (unsigned long long)r->rechunked, (unsigned long long)r->source_bytes,
-                    (unsigned long long)r->bytes, r->seconds);
-        say_json(&t);
-        text_free(&t);
+        say_value(J_OBJECT(NULL, J("name", c->output), J("datasets", r->datasets), J("rechunked", r->rechunked),
+                           J("source_bytes", r->source_bytes), J("bytes", r->bytes), J_FIXED("seconds", 6, r->seconds)));
         return;
     }
     say("%-10s %s\n", "file", text_escape(c->output, name, sizeof(name)));
@@ -263,8 +250,8 @@ static int run(int argc, char **argv, uint64_t started_ns)
     }
     if (c.rechunk ? c.shard_size || c.skip_bad || c.resize_shorter || c.decode || c.fit || c.dtype || c.resume
                   : c.compress || c.allow_external) {
-        talk(
-            "fullbore pack: --rechunk goes with --compress, --allow-external, --force and --threads only, and the first two only with it\n");
+        talk("fullbore pack: --rechunk goes with --compress, --allow-external, --force and --threads only, "
+             "and the first two only with it\n");
         return EXIT_USAGE;
     }
     if (c.rechunk)
@@ -283,9 +270,9 @@ static int run(int argc, char **argv, uint64_t started_ns)
 
 const struct verb verb_pack = {
     .name = "pack",
-    .usage =
-        "DATA -o OUT.tar [--shard-size SIZE] [--skip-bad] [--resume] [--force] [--resize-shorter PIXELS] | DATA -o OUT.npy --decode HxW [--fit F] | "
-        "DATA.h5 -o OUT.h5 --rechunk ROWS [--compress C]",
+    .usage = "DATA -o OUT.tar [--shard-size SIZE] [--skip-bad] [--resume] [--force] [--resize-shorter PIXELS] | "
+             "DATA -o OUT.npy --decode HxW [--fit F] | "
+             "DATA.h5 -o OUT.h5 --rechunk ROWS [--compress C]",
     .summary = "put a data set into one file, or a few, that tar, WebDataset and fullbore read",
     .examples =
         "  fullbore pack photos/ -o photos.tar                      every sample with its label; same order and fingerprint as the folder\n"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "jobs/stage.h"
@@ -23,17 +22,17 @@ static const char *const to_names[] = {"any", "ram", "ssd", NULL};
 #define AT(field) offsetof(struct stage_options, field)
 static const struct option options[] = {
     {"classes", OPTION_STRING, AT(classes), .metavar = "N|NAMES|FILE",
-     .help = "so many classes, or these (a,b,c), or those in a file, one per line"},
+     .help = "a number of classes, or names (a,b,c), or a file with one name per line"},
     {"class-seed", OPTION_INT, AT(class_seed), 0, 9e18, .metavar = "S",
-     .help = "draws the classes and samples, as Loader(class_seed=) (default 0)"},
-    {"per-class", OPTION_INT, AT(per_class), 1, 9e18, .metavar = "M", .help = "at most so many samples of each class"},
+     .help = "seed that draws the classes and samples, as Loader(class_seed=) (default 0)"},
+    {"per-class", OPTION_INT, AT(per_class), 1, 9e18, .metavar = "M", .help = "at most this many samples of each class"},
     {"fraction", OPTION_DOUBLE, AT(fraction), 1e-9, 1, .metavar = "F", .help = "a share of the samples, as Loader(fraction=)"},
     {"keys", OPTION_STRING, AT(keys), .metavar = "FILE", .help = "these samples: paths relative to SRC, one per line"},
-    {"to", OPTION_CHOICE, AT(to), .choices = to_names, .metavar = "ram|ssd", .help = "refuse unless DST lies there"},
+    {"to", OPTION_CHOICE, AT(to), .choices = to_names, .metavar = "ram|ssd", .help = "fail unless DST lies there"},
     {"resume", OPTION_FLAG, AT(resume),
      .help = "go on with an earlier run, or bring it up to date: only what is missing or changed is copied"},
     {"verify", OPTION_FLAG, AT(verify), .help = "read the copy again and compare checksums; what differs is removed"},
-    {"dry-run", OPTION_FLAG, AT(dry_run), .help = "say what would be done and whether it fits, and do nothing"},
+    {"dry-run", OPTION_FLAG, AT(dry_run), .help = "print what would be done and whether it fits, but copy nothing"},
     {"threads", OPTION_INT, AT(threads), 1, 64, .metavar = "N", .help = "threads that write (default 4)"},
     {"io", OPTION_STRING, AT(io), .metavar = "SPEC", .help = "how to read (src/io/README.md)"},
     {"json", OPTION_FLAG, AT(json), .help = "one JSON object on stdout"},
@@ -106,56 +105,32 @@ static int set_classes(const char *given, struct stage_request *q, char **text)
 
 /* ---- what came out ---- */
 
-static void put_text(struct text *t, const char *name, const char *value)
+static void put_parts(struct json_writer *w, const struct stage_result *r)
 {
-    text_printf(t, ",\"%s\":", name);
-    text_json_string(t, value);
-}
-
-static void put(struct text *t, const char *name, uint64_t value)
-{
-    text_printf(t, ",\"%s\":%llu", name, (unsigned long long)value);
+    json_begin_array(w, "parts");
+    for (const struct stage_part *p = r->part; p < r->part + r->parts; p++)
+        json_put(w, J_OBJECT(NULL, J("name", p->name), J("files", p->files), J("bytes", p->bytes), J("samples", p->samples),
+                             J("classes", p->classes), J("lost_classes", p->lost_classes),
+                             p->fingerprint ? J_HEX("fingerprint", p->fingerprint) : J_NULL("fingerprint")));
+    json_end(w);
 }
 
 static void print_json(const struct stage_request *q, const struct stage_result *r, const struct fb_error *e)
 {
     struct text t = {.limit = 1 << 20};
+    struct json_writer w = {.out = &t};
     bool is_complete = !e->code && r->copied + r->there == r->files && !r->failed && !r->damaged;
-    text_printf(&t, "{\"source\":");
-    text_json_string(&t, q->source);
-    put_text(&t, "target", q->target);
-    put_text(&t, "source_device", r->source_device);
-    put_text(&t, "target_device", r->target_device);
-    text_printf(&t, ",\"dry_run\":%s,\"complete\":%s", q->is_dry ? "true" : "false", is_complete ? "true" : "false");
-    put(&t, "files", r->files);
-    put(&t, "bytes", r->bytes);
-    put(&t, "copied_files", r->copied);
-    put(&t, "copied_bytes", r->copied_bytes);
-    put(&t, "there_files", r->there);
-    put(&t, "failed_files", r->failed);
-    put(&t, "changed_files", r->changed);
-    put(&t, "verified_files", r->verified);
-    put(&t, "damaged_files", r->damaged);
-    put(&t, "needed_bytes", r->needed_bytes);
-    put(&t, "free_bytes", r->free_bytes);
-    put(&t, "keep_free_bytes", r->keep_bytes);
-    text_printf(&t, ",\"fits\":%s,\"fits_ratio\":%.4f", r->fits ? "true" : "false", r->fits_share);
-    text_printf(&t, ",\"seconds\":%.6f,\"bytes_per_second\":%.0f,\"parts\":[", r->seconds,
-                r->seconds > 0 ? (double)r->copied_bytes / r->seconds : 0.0);
-    for (int i = 0; i < r->parts; i++) {
-        const struct stage_part *p = &r->part[i];
-        text_printf(&t, "%s{\"name\":\"%s\",\"files\":%llu,\"bytes\":%llu,\"samples\":%llu,\"classes\":%d,\"lost_classes\":%d",
-                    i ? "," : "", p->name, (unsigned long long)p->files, (unsigned long long)p->bytes, (unsigned long long)p->samples,
-                    p->classes, p->lost_classes);
-        text_printf(&t, ",\"fingerprint\":");
-        if (p->fingerprint)
-            text_printf(&t, "\"%016llx\"}", (unsigned long long)p->fingerprint);
-        else
-            text_printf(&t, "null}");
-    }
-    text_printf(&t, "]}");
+    json_begin_object(&w, NULL);
+    json_put(&w, J("source", q->source), J("target", q->target), J("source_device", r->source_device), J("target_device", r->target_device),
+             J_BOOL("dry_run", q->is_dry), J_BOOL("complete", is_complete), J("files", r->files), J("bytes", r->bytes),
+             J("copied_files", r->copied), J("copied_bytes", r->copied_bytes), J("there_files", r->there), J("failed_files", r->failed),
+             J("changed_files", r->changed), J("verified_files", r->verified), J("damaged_files", r->damaged),
+             J("needed_bytes", r->needed_bytes), J("free_bytes", r->free_bytes), J("keep_free_bytes", r->keep_bytes),
+             J_BOOL("fits", r->fits), J_FIXED("fits_ratio", 4, r->fits_share), J_FIXED("seconds", 6, r->seconds),
+             J_FIXED("bytes_per_second", 0, r->seconds > 0 ? (double)r->copied_bytes / r->seconds : 0.0));
+    put_parts(&w, r);
+    json_end(&w);
     say_json(&t);
-    text_free(&t);
 }
 
 static void print_plan(const struct stage_request *q, const struct stage_result *r)
@@ -231,7 +206,7 @@ static int stage(struct stage_request *q, bool has_json)
              (unsigned long long)r.files);
     for (int i = 0; has_figures && i < r.parts; i++)
         if (r.part[i].lost_classes)
-            talk("fullbore: %d of %d classes have no sample in the part: a loader of the copy numbers the others anew\n",
+            talk("fullbore: %d of %d classes have no sample in the part: a loader of the copy renumbers the others\n",
                  r.part[i].lost_classes, r.part[i].classes);
     if (r.list)
         talk_list("fullbore: %llu files were not staged:\n", r.failed + r.damaged, r.list);

@@ -1,7 +1,4 @@
 /* fullbore unpack PACK DIR: the files back. */
-#include <stdio.h>
-
-#include "base/text/text.h"
 #include "cli/cli.h"
 #include "jobs/unpack.h"
 
@@ -16,9 +13,8 @@ static const struct option options[] = {
 
 static void print_json(const struct unpack_result *r)
 {
-    say("{\"files\":%llu,\"bytes\":%llu,\"files_there_before\":%llu,\"damaged\":%llu,\"refused\":%llu,\"seconds\":%.6f}\n",
-        (unsigned long long)r->files, (unsigned long long)r->bytes, (unsigned long long)r->there, (unsigned long long)r->damaged,
-        (unsigned long long)r->refused, r->seconds);
+    say_value(J_OBJECT(NULL, J("files", r->files), J("bytes", r->bytes), J("files_there_before", r->there), J("damaged", r->damaged),
+                       J("refused", r->refused), J_FIXED("seconds", 6, r->seconds)));
 }
 
 static void print_line(const struct unpack_result *r)
@@ -60,7 +56,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
 const struct verb verb_unpack = {
     .name = "unpack",
     .usage = "PACK DIR [--json]",
-    .summary = "write the files of a pack back into a folder, byte for byte; nothing outside of it, nothing over what is there",
+    .summary = "write the files of a pack back into a folder, byte for byte; never outside of it, never over existing files",
     .examples = "  fullbore unpack photos.tar photos/                       what 'fullbore pack photos/ -o photos.tar' took\n"
                 "  fullbore unpack 'train-{000000..000012}.tar' train/      all shards of a set\n",
     .options = options,

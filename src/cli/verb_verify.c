@@ -1,8 +1,6 @@
 /* fullbore verify PACK: is every byte still what was packed? */
-#include <stdio.h>
 #include <unistd.h>
 
-#include "base/text/text.h"
 #include "cli/cli.h"
 #include "jobs/verify.h"
 
@@ -35,26 +33,19 @@ static uint64_t listed(const struct verify_result *r)
 static void print_json(const struct verify_result *r)
 {
     struct text t = {.limit = 64 << 20};
-    text_printf(&t,
-                "{\"files\":%u,\"files_without_index\":%u,\"samples\":%llu,\"bytes\":%llu,\"seconds\":%.6f,\"damages\":%llu,\"damaged\":[",
-                r->files, r->without_index, (unsigned long long)r->samples, (unsigned long long)r->bytes, r->seconds,
-                (unsigned long long)r->damages);
+    struct json_writer w = {.out = &t};
+    json_begin_object(&w, NULL);
+    json_put(&w, J("files", r->files), J("files_without_index", r->without_index), J("samples", r->samples), J("bytes", r->bytes),
+             J_FIXED("seconds", 6, r->seconds), J("damages", r->damages));
+    json_begin_array(&w, "damaged");
     for (uint64_t i = 0; i < listed(r); i++) {
         const struct verify_damage *d = &r->damage[i];
-        text_printf(&t, "%s{\"file\":", i ? "," : "");
-        text_json_string(&t, d->path ? d->path : "");
-        text_printf(&t, ",\"record\":%lld,\"offset\":%llu,\"key\":", (long long)d->record, (unsigned long long)d->offset);
-        if (d->key)
-            text_json_string(&t, d->key);
-        else
-            text_printf(&t, "null");
-        text_printf(&t, ",\"what\":");
-        text_json_string(&t, d->what);
-        text_printf(&t, "}");
+        json_put(&w, J_OBJECT(NULL, J("file", d->path ? d->path : ""), J("record", d->record), J("offset", d->offset), J("key", d->key),
+                              J("what", d->what)));
     }
-    text_printf(&t, "]}");
+    json_end(&w);
+    json_end(&w);
     say_json(&t);
-    text_free(&t);
 }
 
 static void print_damage(const struct verify_damage *d)
@@ -108,7 +99,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
 const struct verb verb_verify = {
     .name = "verify",
     .usage = "PACK [--json]",
-    .summary = "read a pack whole, compare every checksum, and say what is damaged",
+    .summary = "read a whole pack, compare every checksum, and say what is damaged",
     .examples = "  fullbore verify photos.tar                       exit code 0: whole, 3: damaged\n"
                 "  fullbore verify 'train-{000000..000012}.tar'     all shards of a set\n",
     .options = options,

@@ -20,7 +20,7 @@ static const struct option options[] = {
     {"output", OPTION_STRING, AT(output), .metavar = "FILE", .help = "record the run for 'fullbore report' (also -o FILE)"},
     {"interval", OPTION_DOUBLE, AT(interval), 0.1, 3600, .metavar = "S", .help = "seconds between snapshots (default 0.5)"},
     {"line-every", OPTION_DOUBLE, AT(line_every), 0.1, 86400, .metavar = "S",
-     .help = "seconds between lines when stderr is no terminal (default 10)"},
+     .help = "seconds between lines when stderr is not a terminal (default 10)"},
     {"quiet", OPTION_FLAG, AT(quiet), .help = "no live line; the verdict at the end only"},
     {"json", OPTION_FLAG, AT(json), .help = "the summary on stdout (the program's own output goes there too)"},
     {0},
@@ -49,7 +49,7 @@ static int first_of_command(int argc, char **argv)
 
 static int usage(const char *problem)
 {
-    talk("fullbore watch: %s\nusage: fullbore watch %s\n'fullbore watch --help' tells more.\n", problem, verb_watch.usage);
+    talk("fullbore watch: %s\nusage: fullbore watch %s\nRun 'fullbore watch --help' for details.\n", problem, verb_watch.usage);
     return EXIT_USAGE;
 }
 

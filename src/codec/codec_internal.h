@@ -1,6 +1,6 @@
 /* What the files of this folder share: the codecs themselves, the size limits, orientation, counted memory of the decoding libraries. */
-#ifndef FB_CODEC_CODEC_PARTS_H
-#define FB_CODEC_CODEC_PARTS_H
+#ifndef FB_CODEC_CODEC_INTERNAL_H
+#define FB_CODEC_CODEC_INTERNAL_H
 
 #include "codec/image/codec.h"
 

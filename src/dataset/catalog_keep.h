@@ -6,10 +6,10 @@
  * not show (ext3, NFS, FAT).
  *
  * A kept catalog says which files are read, so it is believed only if it and its folder belong to this user or root and not everybody may
- * write to them (base/owner.h); otherwise the folder is not used, with a warning.
+ * write to them (base/file/file_owner.h); otherwise the folder is not used, with a warning.
  */
-#ifndef FB_DATASET_KEEP_H
-#define FB_DATASET_KEEP_H
+#ifndef FB_DATASET_CATALOG_KEEP_H
+#define FB_DATASET_CATALOG_KEEP_H
 
 #include "dataset/dataset_ops.h"
 

@@ -19,9 +19,8 @@
 static int refuse_unknown(const struct dataset_request *r, struct fb_error *e)
 {
     error_set(e, FB_E_USAGE, "dataset", "the source is neither a folder, a glob, a manifest, a tar archive, an array file nor sound");
-    error_remedy(
-        e,
-        "a manifest is a file that ends in .csv, .tsv or .jsonl, an archive one that ends in .tar, an array one in .h5, .npy, .npz or .safetensors");
+    error_remedy(e, "a manifest is a file that ends in .csv, .tsv or .jsonl, an archive one that ends in .tar, "
+                    "an array one in .h5, .npy, .npz or .safetensors");
     error_at(e, r->source, -1);
     return FB_E_USAGE;
 }
@@ -175,7 +174,7 @@ int dataset_refuse_files(const struct dataset *d, const char *who, struct fb_err
 {
     if (catalog_file_count(d->catalog) == 0)
         return 0;
-    error_set(e, FB_E_UNSUPPORTED, "dataset", "its samples have several files each (there is a column '%s'), which %s cannot take along",
+    error_set(e, FB_E_UNSUPPORTED, "dataset", "its samples have several files each (there is a column '%s'), which %s cannot handle",
               catalog_file_name(d->catalog, 0), who);
     error_remedy(e, "train from the manifest itself, or leave that column out of it");
     return FB_E_UNSUPPORTED;

@@ -1,7 +1,8 @@
 /* From a location to a catalog.
  *
  * The catalog's notes (catalog_note): "kind" as below; "source", its canonical name; "left out", what a scan met and did not take
- * ("104052 .mat, 3 .txt"; absent if nothing was); "manifest", the manifest's own size and time; "path column", what its column of paths is called.
+ * ("104052 .mat, 3 .txt"; absent if nothing was); "manifest", the manifest's own size and time; "path column", what its column of paths is
+ * called.
  */
 #ifndef FB_DATASET_DATASET_H
 #define FB_DATASET_DATASET_H

@@ -1,6 +1,6 @@
 /* A folder inside of a source, as a source of its own: train/ beside val/, in a directory or in a bucket. */
-#ifndef FB_DATASET_INNER_H
-#define FB_DATASET_INNER_H
+#ifndef FB_DATASET_INNER_FOLDER_H
+#define FB_DATASET_INNER_FOLDER_H
 
 #include "dataset/dataset.h"
 

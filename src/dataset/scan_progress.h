@@ -1,7 +1,7 @@
 /* The pulse of a long scan: tells the caller how far it is, and asks whether to stop, about every 50 ms. Asking begins at once, telling
  * only after the first 50 ms: what is over by then needs no progress line. */
-#ifndef FB_DATASET_PULSE_H
-#define FB_DATASET_PULSE_H
+#ifndef FB_DATASET_SCAN_PROGRESS_H
+#define FB_DATASET_SCAN_PROGRESS_H
 
 #include <stdint.h>
 

@@ -93,7 +93,7 @@ void explain_cpu(struct findings *f)
     }
     if (h->own_loading > h->queue) {
         finding_say(f, "the training loop reads and decodes by itself: %.0f %% of its time is CPU %s", 100 * h->own_loading,
-                    h->is_told ? "inside next()" : "in looks that saw it read file data");
+                    h->is_told ? "inside next()" : "while it was seen to read file data");
         double n = fmax(1, floor(free_cores(f) + 0.5));
         finding_advise(f, finding_gain(f, fmax(1, shared_cores(f, n, n))),
                        "DataLoader(num_workers=%.0f, persistent_workers=True) (now 0): loading beside the step", n);
@@ -101,7 +101,7 @@ void explain_cpu(struct findings *f)
         finding_say(f, "%.0f loader%s %.2f cores: %.0f %% of the time on the CPU, %.0f %% waiting for a core, %.0f %% for files",
                     h->loaders, h->loaders < 1.5 ? " uses" : "s use", h->loader_cores, 100 * h->work_cpu, 100 * h->work_delay,
                     100 * h->work_storage);
-        finding_say(f, "%.1f of the %.3g cores it may use are not used by it", free_cores(f), cores_of(f));
+        finding_say(f, "it does not use %.1f of the %.3g cores it may use", free_cores(f), cores_of(f));
         advise_workers(f);
     }
     say_others(f);

@@ -44,9 +44,9 @@ static void say_device(struct findings *f)
                     per_second(f->w, s->disk_reads), mean_request(f->w) / 1e3, s->disk_read_s / s->disk_reads * 1e3,
                     per_second(f->w, s->disk_queue_s));
     if (!isnan(s->disk_cap_reads))
-        finding_say(f, "its control group may do %.0f reads/s", s->disk_cap_reads);
+        finding_say(f, "its control group allows %.0f reads/s", s->disk_cap_reads);
     if (!isnan(s->disk_cap_bytes))
-        finding_say(f, "its control group may read %.1f MB/s", s->disk_cap_bytes / 1e6);
+        finding_say(f, "its control group allows %.1f MB/s", s->disk_cap_bytes / 1e6);
 }
 
 static bool is_at_cap(const struct findings *f)

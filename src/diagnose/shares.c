@@ -5,8 +5,8 @@
  * else loads, because only then is it known that the loop itself decodes. An io_uring wait is never taken for storage: an idle ring looks
  * the same. Reading and computing on one thread without any sign of a step (no accelerator, no sleep, no compute threads) stays ambiguous.
  *
- * A loop that tells its own waits (meter/marks.h) settles all of that: time inside next() is waiting for data, time outside is not, and CPU
- * inside next() is loading. What was seen from outside then only says what the waits inside were for.
+ * A loop that tells its own waits (meter/marks.h) settles all of that: time inside next() is waiting for data, time outside is not, and
+ * CPU inside next() is loading. What was seen from outside then only says what the waits inside were for.
  */
 #include "diagnose/findings.h"
 

@@ -245,7 +245,7 @@ static void say_consumer(struct findings *f)
     if (!h->has_consumer)
         return;
     if (h->is_told)
-        finding_say(f, "the loop itself tells: %.0f batches, %.2f ms each, of which %.2f ms inside next()", s->loop_batches,
+        finding_say(f, "reported by the training loop: %.0f batches, %.2f ms each, of which %.2f ms inside next()", s->loop_batches,
                     s->loop_wall_ns / s->loop_batches / 1e6, s->loop_wait_ns / s->loop_batches / 1e6);
     if (f->facts->is_engine > 0)
         finding_say(f, "the loop waits %.0f %% of the time for the loader; the rest is its own step", 100 * h->starved);

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "base/text/text.h"
+#include "base/text/json_writer.h"
 #include "model/snapshot.h"
 
 enum verdict_kind {
@@ -68,6 +68,6 @@ const char *verdict_band(double ratio);
 /* For people: a few plain sentences. */
 void verdict_print(const struct verdict *v, const struct run_facts *facts, struct text *out);
 /* For machines: {"verdict": ..., "starved_ratio": ..., "gain_bound": ..., "evidence": [...], "remedies": [...], "series": {...}}. */
-void verdict_json(const struct verdict *v, const struct run_facts *facts, const struct series *s, struct text *out);
+void verdict_json(const struct verdict *v, const struct run_facts *facts, const struct series *s, struct json_writer *w);
 
 #endif

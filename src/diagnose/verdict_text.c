@@ -1,5 +1,3 @@
-#include <stdio.h>
-
 #include "diagnose/verdict.h"
 
 void verdict_print(const struct verdict *v, const struct run_facts *facts, struct text *out)
@@ -25,21 +23,9 @@ void verdict_print(const struct verdict *v, const struct run_facts *facts, struc
         text_show(out, "  not seen: %s\n", facts->lost);
 }
 
-static void put(struct text *t, const char *name, double value)
+static const char *known(const char *value)
 {
-    if (isfinite(value))
-        text_printf(t, ",\"%s\":%.6g", name, value);
-    else
-        text_printf(t, ",\"%s\":null", name);
-}
-
-static void put_text(struct text *t, const char *name, const char *value)
-{
-    text_printf(t, ",\"%s\":", name);
-    if (value[0])
-        text_json_string(t, value);
-    else
-        text_printf(t, "null");
+    return value[0] ? value : NULL;
 }
 
 /* ---- series ---- */
@@ -67,7 +53,7 @@ static double value_at(const struct snapshot *r, int which)
     }
 }
 
-static void put_series(struct text *t, const struct series *s)
+static void put_series(struct json_writer *w, const struct series *s)
 {
     static const char *const names[] = {"at_seconds",
                                         "gpu_ratio",
@@ -80,53 +66,42 @@ static void put_series(struct text *t, const struct series *s)
                                         "memory_used_bytes",
                                         "network_bytes_per_second"};
     int step = s->count / SERIES_POINTS + 1;
-    text_printf(t, ",\"series\":{");
+    json_begin_object(w, "series");
     for (int k = 0; k < (int)(sizeof(names) / sizeof(*names)); k++) {
-        text_printf(t, "%s\"%s\":[", k ? "," : "", names[k]);
-        for (int i = 0; i < s->count; i += step) {
-            double x = value_at(&s->row[i], k);
-            text_printf(t, isfinite(x) ? "%s%.6g" : "%snull", i ? "," : "", x);
-        }
-        text_printf(t, "]");
+        json_begin_array(w, names[k]);
+        for (int i = 0; i < s->count; i += step)
+            json_put(w, J_DIGITS(NULL, 6, value_at(&s->row[i], k)));
+        json_end(w);
     }
-    text_printf(t, "}");
+    json_end(w);
 }
 
-void verdict_json(const struct verdict *v, const struct run_facts *facts, const struct series *s, struct text *t)
+static void put_advice(struct json_writer *w, const struct verdict *v)
 {
-    text_printf(t, "{\"verdict\":\"%s\"", verdict_name(v->kind));
-    put(t, "starved_ratio", v->starved_ratio);
-    put(t, "lost_ratio", v->lost_ratio);
-    put(t, "gain_bound", v->gain_bound);
-    put_text(t, "band", isnan(v->lost_ratio) ? "" : verdict_band(v->lost_ratio));
-    text_printf(t, ",\"evidence\":[");
-    for (int i = 0; i < v->evidences; i++) {
-        text_printf(t, "%s", i ? "," : "");
-        text_json_string(t, v->evidence[i]);
-    }
-    text_printf(t, "],\"remedies\":[");
-    for (int i = 0; i < v->remedies; i++) {
-        text_printf(t, "%s{\"change\":", i ? "," : "");
-        text_json_string(t, v->remedy[i].change);
-        put(t, "predicted_gain", v->remedy[i].predicted_gain);
-        text_printf(t, "}");
-    }
-    text_printf(t, "]");
-    put(t, "gpu_ratio_p5", v->gpu_p5);
-    put(t, "gpu_ratio_p50", v->gpu_p50);
-    put(t, "gpu_ratio_p95", v->gpu_p95);
-    put_text(t, "gpu_reason", facts->gpu_reason);
-    text_printf(t, ",\"gpu_swings\":%s", v->has_swings ? "true" : "false");
-    put(t, "starved_ratio_p5", v->starved_p5);
-    put(t, "starved_ratio_p50", v->starved_p50);
-    put(t, "starved_ratio_p95", v->starved_p95);
-    put(t, "watched_seconds", v->run_s);
-    put(t, "warmup_seconds", v->warmup_s);
-    put(t, "steady_seconds", v->steady_s);
-    put(t, "exit_code", facts->exit_code);
-    put_text(t, "program", facts->program);
-    put_text(t, "script", facts->script);
-    put_text(t, "not_seen", facts->lost);
-    put_series(t, s);
-    text_printf(t, "}\n");
+    json_begin_array(w, "evidence");
+    for (int i = 0; i < v->evidences; i++)
+        json_put(w, J(NULL, v->evidence[i]));
+    json_end(w);
+    json_begin_array(w, "remedies");
+    for (int i = 0; i < v->remedies; i++)
+        json_put(w, J_OBJECT(NULL, J("change", v->remedy[i].change), J_DIGITS("predicted_gain", 6, v->remedy[i].predicted_gain)));
+    json_end(w);
+}
+
+void verdict_json(const struct verdict *v, const struct run_facts *facts, const struct series *s, struct json_writer *w)
+{
+    json_begin_object(w, NULL);
+    json_put(w, J("verdict", verdict_name(v->kind)), J_DIGITS("starved_ratio", 6, v->starved_ratio),
+             J_DIGITS("lost_ratio", 6, v->lost_ratio), J_DIGITS("gain_bound", 6, v->gain_bound),
+             J("band", isnan(v->lost_ratio) ? NULL : verdict_band(v->lost_ratio)));
+    put_advice(w, v);
+    json_put(w, J_DIGITS("gpu_ratio_p5", 6, v->gpu_p5), J_DIGITS("gpu_ratio_p50", 6, v->gpu_p50), J_DIGITS("gpu_ratio_p95", 6, v->gpu_p95),
+             J("gpu_reason", known(facts->gpu_reason)), J_BOOL("gpu_swings", v->has_swings), J_DIGITS("starved_ratio_p5", 6, v->starved_p5),
+             J_DIGITS("starved_ratio_p50", 6, v->starved_p50), J_DIGITS("starved_ratio_p95", 6, v->starved_p95),
+             J_DIGITS("watched_seconds", 6, v->run_s), J_DIGITS("warmup_seconds", 6, v->warmup_s),
+             J_DIGITS("steady_seconds", 6, v->steady_s), J_DIGITS("exit_code", 6, facts->exit_code), J("program", known(facts->program)),
+             J("script", known(facts->script)), J("not_seen", known(facts->lost)));
+    put_series(w, s);
+    json_end(w);
+    text_append(w->out, "\n", 1);
 }

@@ -1,6 +1,6 @@
 /* Where the arrays of a file lie. */
-#ifndef FB_FEED_LOOK_H
-#define FB_FEED_LOOK_H
+#ifndef FB_FEED_ARRAY_PROBE_H
+#define FB_FEED_ARRAY_PROBE_H
 
 #include "dataset/dataset.h"
 #include "model/array_ops.h"
@@ -23,6 +23,17 @@ int look_check_named(struct feed *f, const struct catalog_sample *seen, int fd, 
 /* Is it of the kind that the data set is of? */
 int look_check_kind(const struct feed *f, const char *key, const struct array_file *file, struct fb_error *e);
 
+/* A file that was looked into: open, or all of it in memory. */
+struct look_open {
+    const struct catalog_sample *seen; /* as it was then */
+    int fd;                            /* -1: it is in memory */
+    const uint8_t *bytes;              /* NULL: it is not */
+    const struct array_file *file;
+};
+/* Rows that only the format's own reader can read, as stored. */
+int look_read_rows(struct feed *f, const struct look_open *o, const struct array_layout *l, uint64_t first, uint64_t rows, void *out,
+                   struct fb_error *e);
+
 /* Without a feed: always looks. */
 int look_into_file(const struct dataset *d, const struct catalog_sample *s, bool allows_external, struct array_file *out,
                    struct fb_error *e);
@@ -30,7 +41,7 @@ int look_into_bytes(const uint8_t *bytes, size_t n, const char *path, bool allow
 
 enum { LOOK_AHEAD = 256 };
 
-/* look_store.c: of a sample that lies in a bucket; through a reader, or through the feed's. */
+/* array_probe_store.c: of a sample that lies in a bucket; through a reader, or through the feed's. */
 struct look_reader {
     struct io *io;
     int (*interrupted)(void *ctx); /* may be NULL */

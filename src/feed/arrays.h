@@ -11,12 +11,12 @@
 
 #include "batch/slot.h"
 #include "codec/array/convert/array_convert.h"
-#include "feed/array_steps.h"
 #include "feed/chunk_cache.h"
 #include "feed/array_probe.h"
 #include "model/array_ops.h"
 #include "model/catalog/catalog.h"
 #include "model/io_ops.h"
+#include "transform/array_steps.h"
 
 struct feed;
 struct load;
@@ -24,7 +24,10 @@ struct worker;
 
 enum arrays_unit { ARRAYS_ROWS, ARRAYS_FILES };
 
-enum { ROWS_PER_LOAD = 64 };
+enum {
+    ROWS_PER_LOAD = 64,
+    ARRAYS_CACHE_BLOCK = 256 << 10 /* large against a row, small against a disk's or a server's latency times its speed */
+};
 
 /* A field of the batch that comes from the files. */
 struct array_want {
@@ -40,24 +43,18 @@ struct array_want {
 
 /* ARRAYS_ROWS: a file, open. */
 struct array_object {
-    const char *key, *path;
+    struct catalog_sample seen; /* as it was when it was opened */
     int fd;
     struct io_object kept; /* for a cache; see source_cache.h */
     uint64_t first, rows;  /* its rows among all */
-    uint64_t size;
-    int64_t mtime_ns;
     struct array_file file;
     const struct array_layout *layout[FB_MAX_FIELDS];
     struct array_conversion conversion[FB_MAX_FIELDS];
-    uint64_t stored_bytes[FB_MAX_FIELDS]; /* of a row in the file */
-    bool is_straight[FB_MAX_FIELDS];      /* its rows are runs of bytes; else they come out of chunks, or as a whole */
-    bool is_copied[FB_MAX_FIELDS];        /* a row goes into the batch as it is stored */
-    bool has_gaps[FB_MAX_FIELDS];         /* some chunks were never written */
-    uint64_t chunk_rows;                  /* of its first field that comes out of chunks; 0: none does */
-    uint8_t *resident[FB_MAX_FIELDS];     /* the whole field as it goes into the batch; NULL: it is read as it is wanted */
-    _Atomic uint64_t checked_ns;          /* when it was last seen to be unchanged; relaxed: whoever looks once more does no harm */
-    _Atomic uint64_t look_again_ns;       /* when to ask again whether it is in memory as a whole */
-    _Atomic bool is_in_memory;            /* as it was then; relaxed: a wrong one costs time, not bytes */
+    uint64_t chunk_rows;              /* of its first field that comes out of chunks; 0: none does */
+    uint8_t *resident[FB_MAX_FIELDS]; /* the whole field as it goes into the batch; NULL: it is read as it is wanted */
+    _Atomic uint64_t checked_ns;      /* when it was last seen to be unchanged; relaxed: whoever looks once more does no harm */
+    _Atomic uint64_t look_again_ns;   /* when to ask again whether it is in memory as a whole */
+    _Atomic bool is_in_memory;        /* as it was then; relaxed: a wrong one costs time, not bytes */
 };
 
 struct arrays {
@@ -67,18 +64,17 @@ struct arrays {
     int count;
     struct array_want want[FB_MAX_FIELDS];
     struct array_steps steps;
+    bool is_cropped; /* sound: every sample gets `samples` frames, by a step or because all recordings have as many */
+    uint64_t samples;
     bool allows_external;
-    const char *root; /* the data set's */
 
     struct array_object *object; /* rows */
     uint64_t objects, rows;
-    bool is_chunked;                      /* some field's rows come out of chunks that must be unfiltered, in some file at least */
-    uint64_t chunk_rows;                  /* of the first such field of the first such file */
-    bool is_resident[FB_MAX_FIELDS];      /* in all files */
-    bool needs_take[FB_MAX_FIELDS];       /* reading does not put rows where they belong, in some file at least */
-    uint64_t staged_bytes[FB_MAX_FIELDS]; /* of a row that waits on the stage, in the file where it is largest; 0: none does */
-    bool is_all_resident;                 /* nobody looks at the files any more */
-    struct chunk_cache cache;             /* of unfiltered chunks; has its own lock */
+    bool is_chunked;                 /* some field's rows come out of chunks that must be unfiltered, in some file at least */
+    uint64_t chunk_rows;             /* of the first such field of the first such file */
+    bool is_resident[FB_MAX_FIELDS]; /* in all files */
+    bool is_all_resident;            /* nobody looks at the files any more */
+    struct chunk_cache cache;        /* of unfiltered chunks; has its own lock */
 
     uint64_t *length; /* files: of each sample of the catalog, in rows; NULL: all alike */
     uint64_t longest;
@@ -86,18 +82,22 @@ struct arrays {
 
 /* After the data set is open and the crew joined, before samples are chosen. */
 int arrays_open(struct feed *f, const fb_options *o, struct fb_error *e);
-/* After samples were chosen: reads what is to be kept in memory. */
-int arrays_preload(struct feed *f, bool is_everything, struct fb_error *e);
+/* Its steps: what is wanted (array_open.c), then the shapes of rows (rows_open.c) or files (bag_open.c). a->want has names and dtypes;
+ * `first` is the first file, which lies at `key`. */
+int rows_open(struct feed *f, const struct array_file *first, const char *key, struct fb_error *e);
+int bags_open(struct feed *f, const fb_options *o, const struct array_file *first, struct fb_error *e);
+int arrays_no_memory(struct fb_error *e);
+int arrays_refuse_field(const struct array_file *file, const char *key, const char *name, struct fb_error *e);
 void arrays_close(struct feed *f);
-/* Somebody needs memory: an idle feed gives back all unfiltered chunks, a live one half of them. Any thread. */
-void arrays_give_back(struct feed *f, bool is_live);
 
-/* The names in fields= that are arrays of the files are the arrays' business; the others are labels. */
-bool arrays_has_field(const struct arrays *a, const char *name, size_t length);
+/* As in load_ops.h, for both kinds. */
+int arrays_open_labels(struct feed *f, const fb_options *o, struct fb_error *e);
+int arrays_add_fields(const struct feed *f, int label, struct slot_shape *s, struct fb_error *e);
+void arrays_show_draws(const struct feed *f, const double *record, struct json_writer *w);
 
-int arrays_add_fields(const struct arrays *a, struct slot_shape *s, struct fb_error *e);
-/* Rows that a sample of the catalog puts into a field of variable length. */
-uint64_t arrays_length_of(const struct arrays *a, uint64_t sample);
+/* array_planes.c: the steps that run on whole samples, which are planes in the batch's first field. Not of sound. */
+int arrays_shape_steps(struct arrays *a, struct fb_error *e); /* when the shapes of samples are known */
+int arrays_run_steps(struct worker *w, struct feed *f, struct slot *s, uint32_t place, uint32_t attempt, struct fb_error *e);
 
 /* The object that row `row` lies in. */
 static inline const struct array_object *arrays_object_of(const struct arrays *a, uint64_t row)
@@ -109,26 +109,8 @@ static inline const struct array_object *arrays_object_of(const struct arrays *a
     }
     return &a->object[low];
 }
-/* "train.h5#12"; returns the length wanted. */
-int arrays_row_key(const struct arrays *a, uint64_t row, char *out, size_t out_size);
-
-/* Does the worker find the bytes by itself (true), or are they brought as a whole file? */
-bool arrays_reads_itself(const struct feed *f, const struct load *l);
-/* Sound: is it a large recording of which only a part is read? */
-bool arrays_reads_part(const struct arrays *a, const struct catalog_sample *s);
 
 int arrays_prepare_conversion(const struct arrays *a, int field, const struct array_layout *l, struct array_conversion *out,
                               struct fb_error *e);
-
-/* rows_plan.c: the loads of a batch of rows, whose places know their positions; `given` says which samples instead of the order. */
-struct order;
-struct load *rows_plan(struct feed *f, struct slot *s, const struct order *o, const uint64_t *given);
-
-/* The loads: as load_run. */
-void rows_run(struct worker *w, struct feed *f, struct load *l);
-/* Whole files that were brought: bytes -> place. */
-int bag_place(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e);
-/* Files that the worker reads by itself. 1: the load is on its way (io has it). */
-int bag_run(struct worker *w, struct feed *f, struct load *l, struct fb_error *e);
 
 #endif

@@ -8,8 +8,8 @@
  * Cost when on: a digest of each place on the worker, one of up to 16 MiB per batch on the consumer's thread, one write of about 10 bytes
  * per sample. Logs are written to the page cache, not forced to disk: they survive the process, not the machine.
  */
-#ifndef FB_FEED_AUDIT_H
-#define FB_FEED_AUDIT_H
+#ifndef FB_FEED_AUDIT_WRITER_H
+#define FB_FEED_AUDIT_WRITER_H
 
 #include <stdbool.h>
 #include <stddef.h>

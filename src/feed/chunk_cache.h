@@ -1,7 +1,7 @@
 /* Unfiltered chunks, kept for the rows of later batches, within a share of the memory budget. Least recently used ones go first.
  *
- * Safety: any thread. A chunk that somebody unfilters at the moment is waited for (that takes CPU time only, never a read); pinned ones stay
- * until unpinned.
+ * Safety: any thread. A chunk that somebody unfilters at the moment is waited for (that takes CPU time only, never a read); pinned ones
+ * stay until unpinned.
  */
 #ifndef FB_FEED_CHUNK_CACHE_H
 #define FB_FEED_CHUNK_CACHE_H

@@ -7,7 +7,7 @@
  * Where there are as many workers as cores, one of them rests while batches are ample: so a step that computes keeps its core, and has it
  * to itself unless all workers are needed. Ample: from when the look-ahead is full until more than two of it are missing. (Until all of it
  * is used up would rest as long in all, but leave nothing in store to hide a slow sample: 0.87 instead of 0.97 busy where one sample in 80
- * takes 0.3 s.)
+ * takes 0.3 s.) When it does work, it is nice: the step goes first.
  *
  * Life: the crew's memory is counted: the process, every feed and every thread hold it. So a worker that is stuck when it should end (or
  * when its feed is closed) finds crew and feed as they were when it comes back. Whoever works for a feed (workers, its planner, the helper,
@@ -38,12 +38,16 @@ struct worker {
     struct scratch bytes;  /* a file the worker reads by itself */
     struct scratch pixels; /* the decoded region */
     struct scratch work;   /* the transforms' */
-    struct scratch known;  /* what was learnt of the sample before */
+    struct scratch known;  /* what was learnt of the sample before; of arrays: what lies where in `bytes` */
     struct scratch pieces; /* a list of reads */
     struct unfilter unfilter;
     struct scratch labels;    /* of a sample, while a further file of it is planned */
     struct scratch mapped[2]; /* what goes into a function of the caller's, and what comes out */
 };
+
+/* A worker's memory; that of other threads too, who do a worker's work for a while. */
+void worker_init(struct worker *w, struct budget *budget);
+void worker_free(struct worker *w);
 
 /* Adds a feed: starts what is not running. threads, memory: 0 keeps what the process has (or its default). */
 int crew_join(struct feed *f, int threads, uint64_t memory, struct fb_error *e);

@@ -12,17 +12,19 @@
  * Safety: what says so is under f->lock. The thread calls the device with the lock let go while it ships, and with it held (short, never
  * waiting) while it asks whether events have happened.
  */
-#ifndef FB_FEED_SHIP_H
-#define FB_FEED_SHIP_H
+#ifndef FB_FEED_DEVICE_COPY_H
+#define FB_FEED_DEVICE_COPY_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/text/json_writer.h"
 #include "batch/slot.h"
 #include "device/device.h"
 
 struct feed;
+struct metrics;
 struct text;
 
 enum { SHIP_AHEAD = 1, SHIP_BUFFERS = 3 };
@@ -83,6 +85,7 @@ void ship_released(struct feed *f, struct slot *s);
 /* After ship_stop: waits until nothing reads the slot any more. False: it does; leak it. */
 bool ship_wait_for(struct feed *f, struct slot *s);
 
-void ship_stats(struct feed *f, struct text *t);
+void ship_metrics(struct feed *f, struct metrics *m);
+void ship_stats(struct feed *f, const struct metrics *m, struct json_writer *w);
 
 #endif

@@ -58,18 +58,16 @@ struct load {
     int file;                  /* 0: the sample's own, else which further one is being read */
     struct image_header first; /* of file 0: what the others must agree with */
     uint64_t size;             /* bytes to expect */
-    enum load_part part;       /* how much of them is read; see part.h */
+    enum load_part part;       /* how much of them is read; see partial_read.h */
     bool may_part;
     uint64_t part_first, part_last; /* of what is read now, in the sample */
     bool has_begun;                 /* something of it was read or decoded: what is still to be read goes before other loads */
     bool needs_aim;                 /* its sample was bad: the planner aims it at a stand-in; of rows: the worker aims them */
-    bool reads_itself;              /* the worker lists what is to be read: gather.h */
+    bool reads_itself;              /* the worker lists what is to be read: gather_reads.h */
     struct waited *waited;          /* what it listed, when io has brought it */
-    size_t list_at;                 /* of rows: where on the stage it says what lies there */
-    uint32_t staged;
-    bool would_block;           /* a worker's own read would have had to wait: io's turn */
-    struct read_buffer *buffer; /* filled by io; NULL: the worker reads */
-    struct fb_error *error;     /* failed before it reached a worker, who deals with it */
+    bool would_block;               /* a worker's own read would have had to wait: io's turn */
+    struct read_buffer *buffer;     /* filled by io; NULL: the worker reads */
+    struct fb_error *error;         /* failed before it reached a worker, who deals with it */
     struct io_request request;
     _Atomic uint32_t step; /* enum load_step; relaxed: only shown */
     _Atomic uint64_t since_ns;
@@ -106,8 +104,10 @@ struct feed {
     struct labels labels;
     struct chain chain;
     struct files files;             /* further ones of each sample */
-    struct arrays *arrays;          /* NULL: samples are images */
+    const struct load_ops *kind;    /* what a sample is, and how it is loaded: load_ops.h. NULL: not opened so far */
+    struct arrays *arrays;          /* of the kinds that read arrays and sound */
     uint32_t raw_height, raw_width; /* samples are bare pixels of this size; 0: files of a format */
+    bool reads_parts;               /* of large files only the part that is wanted: partial_read.h */
     int object_fd;                  /* all samples lie in this one file; -1: not */
     int (*map)(void *ctx, struct fb_map *m, struct fb_error *e);
     void (*map_done)(void *ctx);
@@ -205,7 +205,7 @@ struct feed {
     struct meter meter;
     struct loop loop; /* the consumer's thread writes */
     struct histogram wait_histogram, load_histogram;
-    _Atomic uint64_t exposed_wait_ns, consumed_ns, batches, samples, bad, changed, cached_reads, io_reads, part_reads;
+    _Atomic uint64_t bad, changed, cached_reads, io_reads, part_reads;
     _Atomic uint64_t decoded[CODEC_WAYS]; /* regions, by the way they took */
     _Atomic uint64_t first_batch_ns;      /* from open to the first batch returned */
     _Atomic uint64_t map_calls[CHAIN_MAX_MAPS], map_ns[CHAIN_MAX_MAPS], map_wait_ns[CHAIN_MAX_MAPS];
@@ -215,7 +215,7 @@ struct feed {
     uint32_t bad_listed;
 };
 
-/* open.c */
+/* feed_open.c */
 int feed_open(const fb_options *o, struct feed **out, struct fb_error *e);
 int feed_resolve(struct feed *f, struct fb_error *e);
 uint64_t feed_least_memory(const struct feed *f);
@@ -246,9 +246,9 @@ void planner_redo(struct feed *f, struct load *l);
 
 /* load.c */
 struct worker;
-/* Not the sample's fault: a stand-in would fail the same way. */
 /* There is no memory for it now: it comes again. False: there will be none. */
 bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error *e);
+/* Not the sample's fault: a stand-in would fail the same way. */
 bool load_is_systemic(const struct fb_error *e);
 /* The batch fails with the error of its lowest place, so that the same run fails the same way for any number of threads. */
 void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e);
@@ -258,15 +258,14 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample); /* at a sample o
 struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e);
 void load_run(struct worker *w, struct feed *f, struct load *l);
 void load_finish(struct feed *f, struct load *l);
+/* Its read buffer, if it has one, is free for other loads. */
+void load_give_buffer_back(struct feed *f, struct load *l);
+/* The labels of a sample, into fields `first` and following of its place. */
+int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, int first, uint64_t selected, uint64_t sample,
+                     struct fb_error *e);
 void load_step(struct load *l, uint32_t step);
 /* Memory for the calling worker, asking others to give back what they don't need before giving up. */
 void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e);
-
-/* Aims at the sample's next file. 1: io must read it, the load is gone. */
-int load_next_file(struct feed *f, struct load *l, struct fb_error *e);
-
-/* passage.c: bytes -> the sample's place, through the chain. */
-int passage_run(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e);
 
 /* consume.c */
 /* FB_E_FORKED: this is another process than the one that opened it. */
@@ -296,7 +295,7 @@ int64_t feed_skip(struct feed *f, uint64_t batches, struct fb_error *e);
 /* Leaves out batches first .. last - 1 of the epoch, as far as they are still to come. */
 int feed_skip_range(struct feed *f, uint64_t first, uint64_t last, struct fb_error *e);
 
-/* order_given.c: epochs whose samples the caller gives. */
+/* given_order.c: epochs whose samples the caller gives. */
 int given_push(struct feed *f, const uint64_t *samples, uint64_t count, bool is_last, struct fb_error *e);
 /* Under f->lock: a new epoch begins. */
 void given_restart(struct feed *f);
@@ -304,19 +303,13 @@ void given_restart(struct feed *f);
 bool given_has_batch(const struct feed *f, const struct run *r, uint64_t batch);
 uint64_t given_in_batch(const struct feed *f, const struct run *r, uint64_t batch); /* how many */
 
-/* The header of a sample's bytes; *codec is NULL for bare pixels. */
-int feed_header(const struct feed *f, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec,
-                struct fb_error *e);
-
-/* passage.c: which region of the image the sample takes; 1: the bytes so far do not tell, or it is decoded at a reduced size. */
-int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r, struct fb_error *e);
-
-/* bad.c */
+/* bad_samples.c */
 /* With on_error=skip a place is given up when so many samples tried for it were bad: where nine of ten are, that is one place in 5e11. */
 enum { FEED_MOST_BAD_TRIES = 257 };
-/* Makes the last one's error that of the place. */
-void feed_give_up_place(struct fb_error *e, uint32_t bad_tries);
-void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch);
+/* A sample was bad, the last of `tries` for its place. True: it is noted, and another one is to be drawn. False: the place has failed with
+ * `e`; so it has if bad samples are not skipped, if another would fail the same way, and if the batch is lost anyway. */
+bool feed_redraws_bad(struct feed *f, struct slot *s, uint32_t place, uint64_t selected, const char *key, uint32_t tries,
+                      struct fb_error *e);
 void feed_free_bad(struct feed *f);
 
 /* feed_snapshot.c: what was done so far as one snapshot, for the rules of diagnose/. Start-up is left out. Any thread. */
@@ -324,7 +317,11 @@ struct snapshot;
 struct run_facts;
 void feed_snapshot(struct feed *f, struct snapshot *out, struct run_facts *facts);
 
-/* feed_stats.c */
+/* feed_metrics.c: what was done so far, as figures. Any thread. */
+struct metrics;
+void feed_metrics(struct feed *f, struct metrics *out);
+
+/* feed_stats.c: the same as JSON, with the names and lists that are no figures. */
 int feed_stats_json(struct feed *f, char *out, size_t out_size);
 
 #endif

@@ -23,7 +23,8 @@ struct labels {
     void *memory;
 };
 
-/* FB_E_USAGE: rows that do not match the selection; a field that is not there. Columns that are given change the selection's fingerprint. */
+/* FB_E_USAGE: rows that do not match the selection; a field that is not there. Columns that are given change the selection's fingerprint.
+ * */
 int labels_open(struct labels *l, const struct catalog *c, struct subset *s, const fb_options *o, struct fb_error *e);
 void labels_close(struct labels *l);
 
@@ -31,6 +32,8 @@ void labels_close(struct labels *l);
 int labels_find(const struct labels *l, const char *name);
 /* One value: `selected` counts in the selection, `sample` in the catalog. */
 int labels_get(const struct labels *l, int field, uint64_t selected, uint64_t sample, void *to, struct fb_error *e);
+/* All of them, each to where `to` says. */
+int labels_copy(const struct labels *l, uint64_t selected, uint64_t sample, void *const *to, struct fb_error *e);
 /* The field that says which class a sample belongs to: the class field, or the only one of single integers; -1: there is none. */
 int labels_class_field(const struct labels *l);
 

@@ -1,12 +1,12 @@
 /* Reading only the part of a large file that a region needs.
  *
- * When a record of the file is known (JPEG checkpoints), it tells where the header ends and, once the header has told what is to be decoded,
- * which bytes hold that. So such a load is read twice, first its head, then the range, each to where it belongs in a buffer for the whole; the
- * decoder is told that the rest is missing. Whatever does not fit (no record, a changed file, a range that is most of the file, a decoder that
- * wants more) makes it an ordinary load again. Small files are never worth it.
+ * When a record of the file is known (JPEG checkpoints), it tells where the header ends and, once the header has told what is to be
+ * decoded, which bytes hold that. So such a load is read twice, first its head, then the range, each to where it belongs in a buffer for
+ * the whole; the decoder is told that the rest is missing. Whatever does not fit (no record, a changed file, a range that is most of the
+ * file, a decoder that wants more) makes it an ordinary load again. Small files are never worth it.
  */
-#ifndef FB_FEED_PART_H
-#define FB_FEED_PART_H
+#ifndef FB_FEED_PARTIAL_READ_H
+#define FB_FEED_PARTIAL_READ_H
 
 #include "feed/crew.h"
 

@@ -2,8 +2,8 @@
  *
  * Safety: all under the owning feed's lock. Only the planner takes; workers give back.
  */
-#ifndef FB_FEED_READS_H
-#define FB_FEED_READS_H
+#ifndef FB_FEED_READ_BUFFERS_H
+#define FB_FEED_READ_BUFFERS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  *
  * Limit: only pictures have further files, not arrays, sound or members of packs.
  */
-#ifndef FB_FEED_FILES_H
-#define FB_FEED_FILES_H
+#ifndef FB_FEED_SAMPLE_FILES_H
+#define FB_FEED_SAMPLE_FILES_H
 
 #include "feed/step_chain.h"
 #include "model/catalog/catalog.h"

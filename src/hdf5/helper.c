@@ -4,9 +4,9 @@
  * (sandbox.c). CPU time is limited anew for each request, so that a file that makes libhdf5 go round in circles ends the program even when
  * nobody waits any more. The end of the input ends it.
  *
- * With the word "adopt" it is the other way round: it makes one file, and reads nothing but its description (adopt.h). With "rechunk" it
- * makes one from another (rechunk.h). Both are followed by the host's process id, and say a line "p DONE TOTAL" now and then while they get
- * on.
+ * With the word "adopt" it is the other way round: it makes one file, and reads nothing but its description (helper_adopt.h). With
+ * "rechunk" it makes one from another (helper_rechunk.h). Both are followed by the host's process id, and say a line "p DONE TOTAL" now
+ * and then while they get on.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,8 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "hdf5/helper_adopt.h"
+#include "base/file/file.h"
 #include "hdf5/helper.h"
+#include "hdf5/helper_adopt.h"
 #include "hdf5/helper_rechunk.h"
 #include "hdf5/sandbox.h"
 #include "model/hdf5/hdf5_protocol.h"
@@ -73,15 +74,7 @@ static void tame_libhdf5(void)
 
 static bool receive(void *out, size_t n)
 {
-    for (size_t done = 0; done < n;) {
-        ssize_t got = read(THE_SOCKET, (char *)out + done, n - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
+    return file_read_all(THE_SOCKET, out, n) == n;
 }
 
 static bool deliver(const void *bytes, size_t n)

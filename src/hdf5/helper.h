@@ -10,7 +10,7 @@
 
 #include "model/array/array.h"
 
-/* ---- file.c: opening, through a driver of our own ---- */
+/* ---- helper_file.c: opening, through a driver of our own ---- */
 
 /* FB_E_NOT_FOUND, FB_E_IO, FB_E_DATA; H5Fclose ends it. */
 int file_open(const char *path, hid_t *file, uint64_t *size, struct fb_error *e);
@@ -21,7 +21,7 @@ void file_on_read(void (*call)(size_t bytes));
 /* Where a chunk lies, at `at` in numbers: what H5Dread_chunk would read, caught by the driver. ARRAY_NO_CHUNK: never written. */
 int file_find_chunk(hid_t dataset, const hsize_t *at, struct array_chunk *c);
 
-/* ---- form.c: element types ---- */
+/* ---- helper_type.c: element types ---- */
 
 /* How the elements of a dataset come out. */
 struct form {
@@ -39,7 +39,7 @@ struct form {
 void form_of(hid_t type, struct form *f);
 void form_close(struct form *f);
 
-/* ---- layout.c, walk.c ---- */
+/* ---- helper_layout.c, helper_walk.c ---- */
 
 struct description {
     struct array_file file;
@@ -64,7 +64,7 @@ const char *data_elsewhere(hid_t creation);
 /* Links that lead to other files are followed or refused by this link access list. */
 hid_t walk_access(bool allows_external);
 
-/* ---- rows.c ---- */
+/* ---- helper_rows.c ---- */
 
 /* Rows of a dataset as numbers of its form: `bytes` of them into malloc'ed memory. */
 int read_rows(hid_t file, const char *name, bool allows_external, uint64_t first, uint64_t rows, uint64_t bytes, void **out,

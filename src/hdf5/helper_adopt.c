@@ -1,29 +1,21 @@
 #include "hdf5/helper_adopt.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "hdf5/helper.h"
 
 static bool take(void *out, size_t n)
 {
-    for (size_t done = 0; done < n;) {
-        ssize_t got = read(STDIN_FILENO, (char *)out + done, n - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
+    return file_read_all(STDIN_FILENO, out, n) == n;
 }
 
 static bool short_input(struct fb_error *e)
 {
-    error_set(e, FB_E_DATA, "build", "the description of the file is not whole");
+    error_set(e, FB_E_DATA, "build", "the description of the file is incomplete");
     return false;
 }
 

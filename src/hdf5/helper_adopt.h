@@ -1,13 +1,13 @@
-/* `fullbore-hdf5 adopt`: an HDF5 file around data that is in its place already (model/hdf5_adopt.h). */
-#ifndef FB_HDF5_ADOPT_H
-#define FB_HDF5_ADOPT_H
+/* `fullbore-hdf5 adopt`: an HDF5 file around data that is in its place already (model/hdf5/hdf5_adopt.h). */
+#ifndef FB_HDF5_HELPER_ADOPT_H
+#define FB_HDF5_HELPER_ADOPT_H
 
 #include <hdf5.h>
 #include <stdbool.h>
 
 #include "model/hdf5/hdf5_adopt.h"
 
-/* ---- adopt_file.c: the driver ---- */
+/* ---- helper_adopt_file.c: the driver ---- */
 
 void adopt_set_end(uint64_t end);
 /* The next room for data that libhdf5 asks for is this; it must ask for exactly so much. */
@@ -16,7 +16,7 @@ bool adopt_plan_was_used(void);
 /* A new file in descriptor HDF5_ADOPT_FD. Negative: libhdf5 failed. */
 hid_t adopt_create(void);
 
-/* ---- adopt.c ---- */
+/* ---- helper_adopt.c ---- */
 
 /* The whole run; returns the exit status. */
 int adopt_run(void);

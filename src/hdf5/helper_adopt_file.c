@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "hdf5/helper_adopt.h"
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
@@ -117,17 +118,7 @@ static herr_t adopt_read(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr
     const struct adopt_file *f = (const struct adopt_file *)file;
     (void)type, (void)dxpl;
     memset(out, 0, size);
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pread(f->fd, (char *)out + done, size - done, (off_t)(address + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            return 0;
-        done += (size_t)n;
-    }
-    return 0;
+    return file_read_all_at(f->fd, out, size, address) < size && errno ? -1 : 0;
 }
 
 static herr_t adopt_write(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t address, size_t size, const void *bytes)
@@ -136,15 +127,7 @@ static herr_t adopt_write(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t add
     (void)dxpl;
     if (type == H5FD_MEM_DRAW && address < place.end)
         return 0;
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pwrite(f->fd, (const char *)bytes + done, size - done, (off_t)(address + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        done += (size_t)n;
-    }
-    return 0;
+    return file_write_all_at(f->fd, bytes, size, address, NULL) < 0 ? -1 : 0;
 }
 
 /* What an interrupted run wrote behind the end goes. */

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "hdf5/helper.h"
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
@@ -123,20 +124,15 @@ static herr_t plain_read(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr
         note.length = size;
         return 0;
     }
-    for (size_t done = 0; done < size;) {
-        ssize_t n = address > INT64_MAX - size ? 0 : pread(f->fd, (char *)out + done, size - done, (off_t)(address + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0) { /* libhdf5's own driver gives zeros behind the end, too */
-            memset((char *)out + done, 0, size - done);
-            return 0;
-        }
-        done += (size_t)n;
-        if (on_read)
-            on_read((size_t)n);
-    }
+    size_t got = 0;
+    errno = 0;
+    if (address <= INT64_MAX - size)
+        got = file_read_all_at(f->fd, out, size, address);
+    if (got < size && errno)
+        return -1;
+    memset((char *)out + got, 0, size - got); /* libhdf5's own driver gives zeros behind the end, too */
+    if (on_read && got)
+        on_read(got);
     return 0;
 }
 

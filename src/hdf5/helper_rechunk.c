@@ -5,6 +5,7 @@
  * copied in a second walk, when everything they may point to has been made. What would be lost without a word (region references, kinds of
  * links that nobody knows) is refused.
  */
+#include "base/file/file.h"
 #include "hdf5/helper_rechunk.h"
 
 #include <errno.h>
@@ -72,7 +73,7 @@ static bool note_made(struct rechunk *r, haddr_t address, const char *path)
     }
     char *copy = strdup(path);
     if (!copy)
-        return refused(r, FB_E_NOMEM, "has no room in memory", path, "");
+        return refused(r, FB_E_NOMEM, "does not fit into memory", path, "");
     r->object[r->objects++] = (struct rechunk_object){address, copy};
     return true;
 }
@@ -185,7 +186,7 @@ static bool make_object(struct rechunk *r, hid_t from, const H5O_info_t *info, c
     case H5O_TYPE_GROUP: return make_group(r, from, path);
     case H5O_TYPE_DATASET: return make_dataset(r, from, path);
     case H5O_TYPE_NAMED_DATATYPE: return make_type(r, from, path);
-    default: return refused(r, FB_E_UNSUPPORTED, "is of a kind that cannot be rewritten", path, "h5repack may know it");
+    default: return refused(r, FB_E_UNSUPPORTED, "is of a kind that cannot be rewritten", path, "h5repack may support it");
     }
 }
 
@@ -229,7 +230,7 @@ static bool copy_link(struct rechunk *r, hid_t group, const char *name, const H5
         if (!r->q.allows_external)
             return refused(r, FB_E_UNSUPPORTED, "is a link to another file", path, "--allow-external keeps such links as they are");
         return copy_reach(r, group, name, info, path);
-    default: return refused(r, FB_E_UNSUPPORTED, "is a link of an unknown kind", path, "h5repack may know it");
+    default: return refused(r, FB_E_UNSUPPORTED, "is a link of an unknown kind", path, "h5repack may support it");
     }
 }
 
@@ -253,7 +254,7 @@ static bool copy_group(struct rechunk *r, hid_t from, const char *path)
 {
     struct at_group g = {r, path};
     if (++r->depth > MAX_DEPTH)
-        return refused(r, FB_E_UNSUPPORTED, "lies deeper than any sensible file has groups", path, "");
+        return refused(r, FB_E_UNSUPPORTED, "lies inside of too many nested groups", path, "");
     herr_t rc = H5Literate(from, order_of(from, H5Pget_link_creation_order), H5_ITER_INC, NULL, on_link, &g);
     r->depth--;
     return rc >= 0 || rechunk_failed(r, "HDF5 cannot read the group", path);
@@ -336,12 +337,8 @@ static herr_t add_bytes(hid_t object, const char *name, const H5O_info_t *info, 
 
 static bool take_question(struct hdf5_rechunk *q)
 {
-    for (size_t done = 0; done < sizeof(*q);) {
-        ssize_t got = read(STDIN_FILENO, (char *)q + done, sizeof(*q) - done);
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            return false;
-        done += got > 0 ? (size_t)got : 0;
-    }
+    if (file_read_all(STDIN_FILENO, q, sizeof(*q)) < sizeof(*q))
+        return false;
     q->path[HDF5_MAX_PATH] = 0;
     return q->magic == HDF5_RECHUNK_MAGIC && q->rows >= 1 && q->threads >= 1 && q->threads <= HDF5_RECHUNK_THREADS;
 }
@@ -350,7 +347,7 @@ static bool run(struct rechunk *r)
 {
     uint64_t size;
     if (!take_question(&r->q))
-        return error_set(&r->e, FB_E_USAGE, "pack", "the question is not whole") == 0;
+        return error_set(&r->e, FB_E_USAGE, "pack", "the request is incomplete") == 0;
     if (file_open(r->q.path, &r->from, &size, &r->e) < 0)
         return false;
     r->to = create_target(r->from);

@@ -164,9 +164,9 @@ int sandbox_try(const char *what, const char *folder, pid_t host)
     if (spins) {
         printf("ready\n");
         fflush(stdout);
+        for (volatile unsigned turns = 0;; turns++) /* until it is stopped */
+            ;
     }
-    for (volatile unsigned turns = 0; spins; turns++)
-        ;
     try_network();
     try_processes();
     try_files();

@@ -32,9 +32,9 @@ static const char *code_text(int code)
 {
     switch (code) {
     case NVML_UNINITIALIZED: return "NVML is not initialised";
-    case NVML_INVALID_ARGUMENT: return "the driver refuses the question";
-    case NVML_NOT_SUPPORTED: return "the device does not tell (MIG, WSL2 or an old card)";
-    case NVML_NO_PERMISSION: return "this user may not ask";
+    case NVML_INVALID_ARGUMENT: return "the driver refuses the query";
+    case NVML_NOT_SUPPORTED: return "the device does not report it (MIG, WSL2 or an old card)";
+    case NVML_NO_PERMISSION: return "this user has no permission to ask";
     case NVML_NOT_FOUND: return "there is no such device";
     case NVML_DRIVER_NOT_LOADED: return "the NVIDIA driver is not loaded";
     case NVML_TIMEOUT: return "the driver did not answer in time";
@@ -204,7 +204,7 @@ static void read_amd(struct gpu *g, struct gpu_figures *out, int *told)
             add(&out->busy_ratio, n / 100);
             ++*told;
         } else {
-            give_reason(g, "the AMD driver does not tell gpu_busy_percent");
+            give_reason(g, "the AMD driver does not report gpu_busy_percent");
         }
         if (read_amd_number(g, i, "mem_info_vram_used", &n))
             add(&out->memory_bytes, n);

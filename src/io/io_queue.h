@@ -1,8 +1,8 @@
 /* Requests that wait for their turn: those that go first before all others, else in the order they came.
  *
- * What goes first is the rest of a load that has begun (the range of a file whose head is there, the mask of a picture that is there), or the
- * stand-in for a bad sample: its batch is wanted sooner than anything that queues behind, which the look-ahead put there. There are never
- * more of them than loads under way, so nobody else waits for ever.
+ * What goes first is the rest of a load that has begun (the range of a file whose head is there, the mask of a picture that is there), or
+ * the stand-in for a bad sample: its batch is wanted sooner than anything that queues behind, which the look-ahead put there. There are
+ * never more of them than loads under way, so nobody else waits for ever.
  *
  * Safety: under the lock of whoever owns it.
  */

@@ -1,6 +1,6 @@
 /* What the back-ends share: their memory, a done that cannot recurse, and knowing that this process is a fork of the one that opened. */
-#ifndef FB_IO_OWN_H
-#define FB_IO_OWN_H
+#ifndef FB_IO_IO_SHARED_H
+#define FB_IO_IO_SHARED_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #ifndef FB_JOBS_AUDIT_TEXT_H
 #define FB_JOBS_AUDIT_TEXT_H
 
-#include "base/text/text.h"
+#include "base/text/json_writer.h"
 #include "jobs/audit.h"
 
 /* `difference`: NULL, or what a comparison with a second set gave. */

@@ -2,8 +2,8 @@
  *
  * Without a step time the consumer takes batches as fast as they come. With one it is a training loop that waits for each step of its
  * accelerator: step k starts when batch k is in its hands and lasts the nominal time T, then it asks for the next. Utilisation = steps x T
- * / time from the first batch to the end of the last step, less what sleeps took too long although a core was there. So a consumer that has to
- * wait for a core counts as much as one that has to wait for data; a loop with launches queued ahead does at least as well.
+ * / time from the first batch to the end of the last step, less what sleeps took too long although a core was there. So a consumer that
+ * has to wait for a core counts as much as one that has to wait for data; a loop with launches queued ahead does at least as well.
  * bench/consumer.py checks this against real Python loops. Every page of every batch is touched and goes into a checksum, and the samples
  * are counted: a loader that delivers nothing scores nothing.
  */
@@ -13,6 +13,8 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "meter/meter.h"
+#include "meter/metrics.h"
 
 struct bench_request {
     fb_options options;
@@ -27,14 +29,6 @@ struct bench_request {
     uint64_t started_ns; /* when the program started: for the time to the first batch */
 };
 
-enum { BENCH_MAX_STAGES = 8 };
-
-struct bench_stage {
-    char name[16];
-    double busy_seconds, waiting_for_input_seconds, waiting_for_output_seconds; /* sums over threads */
-    uint64_t items, bytes;
-};
-
 struct bench_result {
     bool is_as_stored; /* arrays or sound without transforms: those of the request were for images */
     uint64_t samples, batches;
@@ -46,13 +40,12 @@ struct bench_result {
     double cpu_seconds_per_1000_samples; /* of the process, less the emulated launches */
     uint64_t budget_peak_bytes, rss_peak_bytes;
     double time_to_first_batch_seconds;
-    double epoch_gap_seconds;   /* longest time between the last batch of an epoch and the first of the next; NaN: one epoch */
-    double step_median_seconds; /* median time between batches */
-    double probe_p99_seconds;   /* NaN without a probe */
-    double evicted_share;       /* of the files' pages gone from the cache before a cold run; NaN if warm */
-    uint64_t checksum;          /* of what was touched: the same for any thread count */
-    struct bench_stage stage[BENCH_MAX_STAGES];
-    int stage_count;
+    double epoch_gap_seconds;        /* longest time between the last batch of an epoch and the first of the next; NaN: one epoch */
+    double step_median_seconds;      /* median time between batches */
+    double probe_p99_seconds;        /* NaN without a probe */
+    double evicted_share;            /* of the files' pages gone from the cache before a cold run; NaN if warm */
+    uint64_t checksum;               /* of what was touched: the same for any thread count */
+    struct metrics metrics;          /* of the loader itself */
     char io[16];                     /* back-end that read */
     uint64_t chunks_unfiltered;      /* of rows in filtered chunks */
     uint64_t cached_reads, io_reads; /* found in memory by the workers; brought by the back-end */
@@ -66,7 +59,10 @@ struct bench_result {
 int bench_run(const struct bench_request *r, struct bench_result *out, struct fb_error *e);
 void bench_free(struct bench_result *r);
 
-/* The figures of the loader itself, from fb_get_stats. */
+/* The figures of the loader itself. */
 void bench_read_stats(const fb_loader *l, struct bench_result *out);
+/* One of them by its path, or of a stage; 0: there is none. */
+double bench_figure(const struct bench_result *r, const char *path);
+double bench_stage(const struct bench_result *r, const char *stage, const char *what);
 
 #endif

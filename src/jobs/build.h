@@ -2,7 +2,7 @@
  *
  * Workers read a recording, compute its rows and write them where they belong; what a row holds and where it lies depends on the recordings
  * and the request alone, so the file is the same with any number of threads. The numbers are written by the workers themselves; HDF5's
- * structure is put around them at the end (model/hdf5_adopt.h). Nothing is under the final name before it is whole and on the disk.
+ * structure is put around them at the end (model/hdf5/hdf5_adopt.h). Nothing is under the final name before it is whole and on the disk.
  */
 #ifndef FB_JOBS_BUILD_H
 #define FB_JOBS_BUILD_H

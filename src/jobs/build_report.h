@@ -2,7 +2,7 @@
 #ifndef FB_JOBS_BUILD_REPORT_H
 #define FB_JOBS_BUILD_REPORT_H
 
-#include "base/text/text.h"
+#include "base/text/json_writer.h"
 #include "jobs/build.h"
 
 void build_report_text(const struct build_result *r, const struct build_request *q, struct text *out);

@@ -1,6 +1,6 @@
 /* The pack job: one file, or a few shards, instead of a hundred thousand files; a plain tar that everyone reads.
  *
- * Samples go in in the order of their keys, each with its labels beside it; the last member is the index (dataset/pack_format.h).
+ * Samples go in in the order of their keys, each with its labels beside it; the last member is the index (dataset/pack/pack_format.h).
  */
 #ifndef FB_JOBS_PACK_H
 #define FB_JOBS_PACK_H

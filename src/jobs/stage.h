@@ -47,7 +47,7 @@ struct stage_part {
     uint64_t files, bytes;
     uint64_t samples; /* 0: files were taken as they are, not as samples */
     int classes;
-    int lost_classes;     /* of those, without a sample in the part: a loader of the copy numbers the others anew */
+    int lost_classes;     /* of those, without a sample in the part: a loader of the copy renumbers the others */
     uint64_t fingerprint; /* of the samples chosen; 0: not known */
 };
 

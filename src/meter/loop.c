@@ -1,5 +1,9 @@
 #include "meter/loop.h"
 
+#include <stdio.h>
+
+#include "meter/metrics.h"
+
 /* ---- durations ---- */
 
 static int fine_bin(uint64_t ns)
@@ -121,27 +125,38 @@ struct loop_figures loop_read(const struct loop_sums *s)
                                  get(&s->wait_ns), get(&s->wait_cpu_ns), get(&s->wait_most_ns)};
 }
 
-static void put_sums(struct text *t, const char *prefix, const struct loop_sums *s)
+static void fill(struct metrics *m, const char *prefix, const char *what, double value)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "loop.%s%s", prefix, what);
+    metrics_set(m, path, value);
+}
+
+static void fill_sums(struct metrics *m, const char *prefix, const struct loop_sums *s)
 {
     struct loop_figures f = loop_read(s);
     double wall = (double)f.wall_ns / 1e9, wait = (double)f.wait_ns / 1e9;
-    text_printf(t, ",\"%sbatches\":%llu,\"%ssamples\":%llu,\"%swall_seconds\":%.9g,\"%sexposed_wait_seconds\":%.9g", prefix,
-                (unsigned long long)f.batches, prefix, (unsigned long long)f.samples, prefix, wall, prefix, wait);
-    text_printf(t, ",\"%sexposed_wait_ratio\":%.6g,\"%swait_mean_seconds\":%.6g,\"%swait_max_seconds\":%.6g", prefix,
-                wall > 0 ? wait / wall : 0, prefix, f.batches ? wait / (double)f.batches : 0, prefix, (double)f.wait_most_ns / 1e9);
-    text_printf(t, ",\"%sbatches_per_second\":%.6g,\"%ssamples_per_second\":%.6g", prefix, wall > 0 ? (double)f.batches / wall : 0, prefix,
-                wall > 0 ? (double)f.samples / wall : 0);
+    fill(m, prefix, "batches", f.batches);
+    fill(m, prefix, "samples", f.samples);
+    fill(m, prefix, "wall_seconds", wall);
+    fill(m, prefix, "exposed_wait_seconds", wait);
+    fill(m, prefix, "exposed_wait_ratio", wall > 0 ? wait / wall : 0);
+    fill(m, prefix, "wait_mean_seconds", f.batches ? wait / (double)f.batches : 0);
+    fill(m, prefix, "wait_max_seconds", (double)f.wait_most_ns / 1e9);
+    fill(m, prefix, "batches_per_second", wall > 0 ? (double)f.batches / wall : 0);
+    fill(m, prefix, "samples_per_second", wall > 0 ? (double)f.samples / wall : 0);
 }
 
-void loop_json(const struct loop *l, struct text *t)
+void loop_metrics(const struct loop *l, struct metrics *m)
 {
-    text_printf(t, "{\"epochs\":%llu,\"epoch_length_batches\":%llu", (unsigned long long)get(&l->epochs),
-                (unsigned long long)get(&l->epoch_length));
-    put_sums(t, "", &l->all);
-    put_sums(t, "epoch_", &l->epoch);
-    text_printf(t, ",\"first_wait_seconds\":%.6g,\"epoch_gap_seconds\":%.6g", (double)get(&l->first_wait_ns) / 1e9,
-                (double)get(&l->gap_most_ns) / 1e9);
-    text_printf(t, ",\"wait_p50_seconds\":%.6g,\"wait_p99_seconds\":%.6g,\"step_p50_seconds\":%.6g,\"step_p99_seconds\":%.6g}",
-                (double)fine_quantile(&l->waits, 0.5) / 1e9, (double)fine_quantile(&l->waits, 0.99) / 1e9,
-                (double)fine_quantile(&l->steps, 0.5) / 1e9, (double)fine_quantile(&l->steps, 0.99) / 1e9);
+    metrics_set(m, "loop.epochs", get(&l->epochs));
+    metrics_set(m, "loop.epoch_length_batches", get(&l->epoch_length));
+    fill_sums(m, "", &l->all);
+    fill_sums(m, "epoch_", &l->epoch);
+    metrics_set_ns(m, "loop.first_wait_seconds", get(&l->first_wait_ns));
+    metrics_set_ns(m, "loop.epoch_gap_seconds", get(&l->gap_most_ns));
+    metrics_set_ns(m, "loop.wait_p50_seconds", fine_quantile(&l->waits, 0.5));
+    metrics_set_ns(m, "loop.wait_p99_seconds", fine_quantile(&l->waits, 0.99));
+    metrics_set_ns(m, "loop.step_p50_seconds", fine_quantile(&l->steps, 0.5));
+    metrics_set_ns(m, "loop.step_p99_seconds", fine_quantile(&l->steps, 0.99));
 }

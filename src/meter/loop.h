@@ -9,7 +9,6 @@
 
 #include <stdatomic.h>
 
-#include "base/text/text.h"
 #include "meter/marks.h"
 
 /* Durations from 1 us on in eighths of an octave: a quantile is right to 9 %. */
@@ -54,7 +53,8 @@ struct loop_figures {
     uint64_t batches, samples, wall_ns, wait_ns, wait_cpu_ns, wait_most_ns;
 };
 struct loop_figures loop_read(const struct loop_sums *s);
-/* {"epochs":..,"batches":..,...}; names in docs/monitor.md. */
-void loop_json(const struct loop *l, struct text *out);
+/* The figures under "loop"; names in docs/monitor.md. */
+struct metrics;
+void loop_metrics(const struct loop *l, struct metrics *m);
 
 #endif

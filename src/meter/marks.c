@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
+
 _Static_assert(sizeof(struct mark) == 32, "records are written as they lie in memory");
 
 static const uint64_t send_every_ns = 100000000;
@@ -81,8 +83,7 @@ int marks_take(struct marks_reader *r, struct mark *out, int most)
 {
     if (r->fd < 0)
         return 0;
-    ssize_t got = pread(r->fd, out, (size_t)most * sizeof(*out), (off_t)r->at);
-    int whole = got > 0 ? (int)((size_t)got / sizeof(*out)) : 0, kept = 0;
+    int whole = (int)(file_read_all_at(r->fd, out, (size_t)most * sizeof(*out), r->at) / sizeof(*out)), kept = 0;
     for (int i = 0; i < whole; i++)
         if (is_sound(&out[i]))
             out[kept++] = out[i];

@@ -90,7 +90,7 @@ static int read_head(FILE *f, const char *path, struct fb_error *e)
 {
     struct file_head h;
     if (fread(&h, sizeof(h), 1, f) != 1 || memcmp(h.magic, magic, sizeof(magic)) != 0) {
-        error_set(e, FB_E_DATA, "recording", "this is no recording of fullbore watch");
+        error_set(e, FB_E_DATA, "recording", "this is not a recording of fullbore watch");
         error_at(e, path, -1);
         error_remedy(e, "make one with 'fullbore watch -o run.fbr -- COMMAND'");
         return FB_E_DATA;
@@ -133,9 +133,8 @@ static bool take_row(const void *payload, size_t bytes, struct snapshot *s)
         x[i] = sound_or_unknown(x[i]);
     if (!(s->file_kind < FILE_KINDS))
         s->file_kind = FILE_NONE; /* the one number that becomes an index */
-    const double *role = (const double *)s->role;
-    for (size_t i = 0; i < sizeof(s->role) / (sizeof(double)); i++)
-        if (isnan(role[i]))
+    for (const double *role = (const double *)s->role, *end = (const double *)(&s->role + 1); role < end; role++)
+        if (isnan(*role))
             return false;
     return s->wall_s > 0 && s->wall_s < 1e9 && s->at_s < 1e12;
 }
@@ -143,7 +142,7 @@ static bool take_row(const void *payload, size_t bytes, struct snapshot *s)
 static int take_marks(struct recording *r, const void *payload, size_t bytes)
 {
     uint64_t count = bytes / sizeof(struct mark), wanted = r->marks + count;
-    if (wanted > RECORDING_MARKS_MOST)
+    if (count == 0 || wanted > RECORDING_MARKS_MOST)
         return 0;
     if (wanted > r->mark_capacity) {
         uint64_t capacity = wanted > 2 * r->mark_capacity ? wanted : 2 * r->mark_capacity;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/text/text.h"
+#include "base/text/json_writer.h"
 
 enum { TRACE_THREADS = 256, RING_EVENTS = 1 << 16 };
 
@@ -74,6 +73,14 @@ int trace_start(const void *owner, const char *path, uint64_t batches, struct fb
 
 /* ---- writing events ---- */
 
+/* Thread names may be anything the program chose. */
+static void name_thread(char name[16])
+{
+    prctl(PR_GET_NAME, name);
+    for (char *p = name; *p; p++)
+        *p = *p < 32 || *p > 126 || *p == '"' || *p == '\\' ? '?' : *p;
+}
+
 /* The calling thread's ring; memory is taken here, once per thread and only while a trace is on. */
 static struct ring *ring_of(struct trace *t)
 {
@@ -85,7 +92,7 @@ static struct ring *ring_of(struct trace *t)
     if (own_ring) {
         own_ring->event = malloc(RING_EVENTS * sizeof(*own_ring->event));
         own_ring->tid = (int)syscall(SYS_gettid);
-        prctl(PR_GET_NAME, own_ring->thread);
+        name_thread(own_ring->thread);
     }
     return own_ring;
 }
@@ -148,50 +155,45 @@ bool trace_is_over(const void *owner)
 
 /* ---- the file ---- */
 
-/* The trace is JSON in any locale. */
-__attribute__((format(printf, 2, 3))) static void put(FILE *f, const char *format, ...)
-{
-    char event[512];
-    va_list ap;
-    va_start(ap, format);
-    text_vformat(event, sizeof(event), format, ap);
-    va_end(ap);
-    fputs(event, f);
-}
-
 /* Reads that a back-end brings are under way many at once on one thread: those become asynchronous events, with a number each. */
-static void print_event(FILE *f, const struct trace *t, const struct ring *r, const struct event *e, uint64_t *asyncs)
+static void put_event(struct json_writer *w, const struct trace *t, const struct ring *r, const struct event *e, uint64_t *asyncs)
 {
     uint64_t start_ns = e->start_ns > t->started_ns ? e->start_ns : t->started_ns, end_ns = e->end_ns > start_ns ? e->end_ns : start_ns;
     double start = (double)(start_ns - t->started_ns) / 1e3, end = (double)(end_ns - t->started_ns) / 1e3;
     int pid = (int)getpid();
     bool is_async = strcmp(e->name, "read") == 0 && strncmp(r->thread, "fb-w", 4) != 0;
+    json_line(w);
     if (!is_async) {
-        put(f, ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"bytes\":%llu}}", e->name, start,
-            end - start, pid, r->tid, (unsigned long long)e->bytes);
+        json_put(w, J_OBJECT(NULL, J("name", e->name), J("ph", "X"), J_FIXED("ts", 3, start), J_FIXED("dur", 3, end - start), J("pid", pid),
+                             J("tid", r->tid), J_OBJECT("args", J("bytes", e->bytes))));
         return;
     }
-    unsigned long long id = ++*asyncs;
-    put(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"b\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d", id, start, pid, r->tid);
-    fprintf(f, ",\"args\":{\"bytes\":%llu}}", (unsigned long long)e->bytes);
-    put(f, ",\n{\"name\":\"read\",\"cat\":\"read\",\"ph\":\"e\",\"id\":%llu,\"ts\":%.3f,\"pid\":%d,\"tid\":%d}", id, end, pid, r->tid);
+    ++*asyncs;
+    json_put(w, J_OBJECT(NULL, J("name", "read"), J("cat", "read"), J("ph", "b"), J("id", *asyncs), J_FIXED("ts", 3, start), J("pid", pid),
+                         J("tid", r->tid), J_OBJECT("args", J("bytes", e->bytes))));
+    json_line(w);
+    json_put(w, J_OBJECT(NULL, J("name", "read"), J("cat", "read"), J("ph", "e"), J("id", *asyncs), J_FIXED("ts", 3, end), J("pid", pid),
+                         J("tid", r->tid)));
 }
 
-/* Thread names may be anything the program chose. */
-static void print_name(FILE *f, const char *name)
+/* The text goes to the file event by event: a trace has millions. */
+static void write_out(struct text *text, FILE *f)
 {
-    for (const char *p = name; *p; p++)
-        fputc(*p < 32 || *p > 126 || *p == '"' || *p == '\\' ? '?' : *p, f);
+    fwrite(text->data, 1, text->length, f);
+    text->length = 0;
 }
 
-static void print_ring(FILE *f, const struct trace *t, const struct ring *r, uint64_t *asyncs)
+static void print_ring(struct json_writer *w, const struct trace *t, const struct ring *r, uint64_t *asyncs)
 {
     uint64_t first = r->count > RING_EVENTS ? r->count - RING_EVENTS : 0;
-    fprintf(f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"", (int)getpid(), r->tid);
-    print_name(f, r->thread);
-    fprintf(f, "\"}}");
-    for (uint64_t i = first; i < r->count; i++)
-        print_event(f, t, r, &r->event[i % RING_EVENTS], asyncs);
+    json_line(w);
+    json_put(w, J_OBJECT(NULL, J("name", "thread_name"), J("ph", "M"), J("pid", getpid()), J("tid", r->tid),
+                         J_OBJECT("args", J("name", r->thread))));
+    write_out(w->out, t->file);
+    for (uint64_t i = first; i < r->count; i++) {
+        put_event(w, t, r, &r->event[i % RING_EVENTS], asyncs);
+        write_out(w->out, t->file);
+    }
 }
 
 static uint64_t forgotten(const struct trace *t, uint32_t rings)
@@ -204,15 +206,25 @@ static uint64_t forgotten(const struct trace *t, uint32_t rings)
 
 static int write_file(struct trace *t, uint32_t rings, struct fb_error *e)
 {
+    char events[1024];
     uint64_t asyncs = 0;
-    fprintf(t->file, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"forgotten_events\":%llu},\n\"traceEvents\":[\n",
-            (unsigned long long)forgotten(t, rings));
-    fprintf(t->file, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"fullbore\"}}", (int)getpid());
+    struct text text = TEXT_OVER(events);
+    struct json_writer w = {.out = &text};
+    json_begin_object(&w, NULL);
+    json_put(&w, J("displayTimeUnit", "ms"), J_OBJECT("otherData", J("forgotten_events", forgotten(t, rings))));
+    json_line(&w);
+    json_begin_array(&w, "traceEvents");
+    json_line(&w);
+    json_put(&w, J_OBJECT(NULL, J("name", "process_name"), J("ph", "M"), J("pid", getpid()), J_OBJECT("args", J("name", "fullbore"))));
     for (uint32_t i = 0; i < rings; i++)
         if (t->ring[i].event)
-            print_ring(t->file, t, &t->ring[i], &asyncs);
-    fprintf(t->file, "\n]}\n");
-    bool is_written = !ferror(t->file);
+            print_ring(&w, t, &t->ring[i], &asyncs);
+    json_line(&w);
+    json_end(&w);
+    json_end(&w);
+    text_append(&text, "\n", 1);
+    write_out(&text, t->file);
+    bool is_written = !ferror(t->file) && !text.failed;
     if (fclose(t->file) != 0 || !is_written)
         return error_set_errno(e, "trace", errno ? errno : EIO, "write %s", t->path);
     return 0;

@@ -1,4 +1,5 @@
-/* The shape of an array format: bytes of a file -> where its arrays lie. One static const table per format, listed in codec/array_list.c.
+/* The shape of an array format: bytes of a file -> where its arrays lie. One static const table per format, listed in
+ * codec/array/array_list.c.
  *
  * Any worker calls the hooks, several at once. What they read is hostile.
  */

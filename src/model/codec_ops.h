@@ -1,4 +1,5 @@
-/* The shape of an image codec: bytes of a file -> RGB pixels of a region. One static const table per format, listed in codec/codec_list.c.
+/* The shape of an image codec: bytes of a file -> RGB pixels of a region. One static const table per format, listed in
+ * codec/image/codec_list.c.
  *
  * Hooks are called by any worker, several at once, each with its own struct codec_state; none may block, print or keep pointers into
  * `bytes` after returning. `bytes` is hostile.
@@ -30,8 +31,8 @@ struct codec_state {
     struct scratch scratch; /* for the codec's rows and tables; content lost between calls */
     void *own[CODEC_MAX];
 
-    /* A learnt record of the file, left by an earlier decode of the same bytes, or NULL: set by the caller before each decode. Its checksum and
-     * the file's identity were verified, but it is hostile all the same. */
+    /* A learnt record of the file, left by an earlier decode of the same bytes, or NULL: set by the caller before each decode. Its
+     * checksum and the file's identity were verified, but it is hostile all the same. */
     const uint8_t *known;
     size_t known_bytes;
     bool wants_record;  /* set by the caller: a record made by this decode will be kept */
@@ -65,8 +66,8 @@ struct codec_ops {
     int (*decode)(struct codec_state *s, void **own, const uint8_t *bytes, size_t n, const struct image_header *h, const struct region *r,
                   const struct image *out, struct fb_error *e);
 
-    /* MAY. Which bytes of its file decoding `r` takes, as the record tells: [0, *head) and [*first, *last). `r` NULL: only *head is asked for.
-     * False: not this codec's record, or it does not know enough. */
+    /* MAY. Which bytes of its file decoding `r` takes, as the record tells: [0, *head) and [*first, *last). `r` NULL: only *head is asked
+     * for. False: not this codec's record, or it does not know enough. */
     bool (*range)(const uint8_t *record, size_t n, const struct region *r, uint64_t *head, uint64_t *first, uint64_t *last);
 
     /* MAY. Frees what decode left in `own`. */

@@ -1,6 +1,7 @@
 /* On a terminal the line lives in the last row, outside the scrolling region, so the child's own output (bars included) scrolls above it
  * untouched. A write that fails means that nobody looks any more: from then on nothing is drawn, and watching goes on.
  */
+#include "base/file/file.h"
 #include "monitor/live_line.h"
 
 #include <stdio.h>
@@ -70,15 +71,7 @@ void watch_line_text(const struct series *s, const struct run_facts *facts, stru
 
 static void write_all(struct watch_line *l, const char *bytes, size_t n)
 {
-    while (n && !l->is_broken) {
-        ssize_t got = write(STDERR_FILENO, bytes, n);
-        if (got <= 0) {
-            l->is_broken = true;
-            return;
-        }
-        bytes += got;
-        n -= (size_t)got;
-    }
+    l->is_broken = l->is_broken || file_write_all(STDERR_FILENO, bytes, n, NULL) < 0;
 }
 
 static void set_region(struct watch_line *l)

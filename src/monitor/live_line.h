@@ -1,6 +1,6 @@
 /* The live line: on a terminal in its last row, else a line of its own now and then. */
-#ifndef FB_JOBS_WATCH_LINE_H
-#define FB_JOBS_WATCH_LINE_H
+#ifndef FB_MONITOR_LIVE_LINE_H
+#define FB_MONITOR_LIVE_LINE_H
 
 #include "diagnose/verdict.h"
 

@@ -1,6 +1,6 @@
 /* From marks to the loop_* members of a snapshot: adds up what the loops of a watched program told. */
-#ifndef FB_JOBS_LOOP_MARKS_H
-#define FB_JOBS_LOOP_MARKS_H
+#ifndef FB_MONITOR_LOOP_MARKS_H
+#define FB_MONITOR_LOOP_MARKS_H
 
 #include "meter/marks.h"
 #include "model/snapshot.h"

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "feed/feed.h"
+#include "meter/metrics.h"
 #include "monitor/observer.h"
 #include "monitor/live_line.h"
 
@@ -154,7 +155,13 @@ static int give(struct text *t, char *out, size_t out_size)
 int fb_get_monitor(const fb_monitor *m, char *out, size_t out_size)
 {
     struct text t = {.limit = 1 << 16};
-    loop_json(&m->loop, &t);
+    struct json_writer w = {.out = &t};
+    struct metrics figures;
+    metrics_clear(&figures);
+    loop_metrics(&m->loop, &figures);
+    json_begin_object(&w, NULL);
+    metrics_put(&w, &figures, "loop");
+    json_end(&w);
     return give(&t, out, out_size);
 }
 
@@ -217,6 +224,7 @@ static bool is_ours(const fb_loader *l, const fb_monitor *m)
 int fb_get_verdict(const fb_loader *l, fb_monitor *m, char *out, size_t out_size)
 {
     struct text t = {.limit = 1 << 22};
+    struct json_writer w = {.out = &t};
     struct verdict v;
     if (!is_ours(l, m))
         return snprintf(out, out_size, "{}");
@@ -224,11 +232,11 @@ int fb_get_verdict(const fb_loader *l, fb_monitor *m, char *out, size_t out_size
         struct snapshot s;
         struct run_facts facts;
         judge_loader(l, m, &s, &facts, &v);
-        verdict_json(&v, &facts, &(struct series){.row = &s, .count = 1}, &t);
+        verdict_json(&v, &facts, &(struct series){.row = &s, .count = 1}, &w);
     } else if (m && m->kind == FB_LOOK_PROGRAM) {
         pthread_mutex_lock(&m->lock);
         diagnose(&m->observer.series, &m->observer.facts, &v);
-        verdict_json(&v, &m->observer.facts, &m->observer.series, &t);
+        verdict_json(&v, &m->observer.facts, &m->observer.series, &w);
         pthread_mutex_unlock(&m->lock);
     }
     return give(&t, out, out_size);

@@ -3,8 +3,8 @@
  * It measures its own CPU time and looks less often when there is much to look at, so that it stays under 0.6 % of one core whatever it
  * looks at. Time is monotonic; a jump of the wall clock changes nothing. One thread.
  */
-#ifndef FB_JOBS_OBSERVER_H
-#define FB_JOBS_OBSERVER_H
+#ifndef FB_MONITOR_OBSERVER_H
+#define FB_MONITOR_OBSERVER_H
 
 #include "host/gpu.h"
 #include "host/machine_sample.h"

@@ -34,7 +34,7 @@ struct order {
     struct order_domain all;
     uint64_t round_key[ORDER_ROUNDS];
 
-    /* by windows: see window.h; block 0: not */
+    /* by windows: see order_window.h; block 0: not */
     uint64_t block, window; /* samples of a block; blocks of a window */
     struct order_domain blocks, full_window, last_window;
 };

@@ -1,72 +1,55 @@
 #include "order/state.h"
 
-#include <inttypes.h>
 #include <jansson.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checksum.h"
-#include "base/text/text.h"
 
 enum { VERSION = 2, VERSION_WITHOUT_ORIGIN = 1, MAX_TEXT = 4096 };
 
 /* ---- writing ---- */
 
-/* Written for every batch: no memory of its own. The largest state has 720 bytes. */
-struct line {
-    char text[STATE_MOST_BYTES];
-    size_t length;
-};
-
-static void put(struct line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void put(struct line *l, const char *format, ...)
+void skips_json(const struct skips *s, struct json_writer *w)
 {
-    va_list ap;
-    va_start(ap, format);
-    int n = text_vformat(l->text + l->length, sizeof(l->text) - l->length, format, ap);
-    va_end(ap);
-    l->length += n > 0 && (size_t)n < sizeof(l->text) - l->length ? (size_t)n : 0;
-}
-
-static void put_skips(struct line *l, const struct skips *s)
-{
+    json_begin_array(w, "skip");
     for (uint32_t i = 0; i < s->count; i++)
-        put(l, "%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : ",\"skip\":[", s->range[i].first, s->range[i].last);
-    if (s->count)
-        put(l, "]");
+        json_put(w, J_ARRAY(NULL, J(NULL, s->range[i].first), J(NULL, s->range[i].last)));
+    json_end(w);
 }
 
-/* All but the check. A seed above INT64_MAX is written as a string of digits: many JSON readers have no larger integers. */
-static void put_body(struct line *l, const struct state *s)
+/* All but the check and what ends the object. A seed above INT64_MAX is a string of digits: many JSON readers have no larger integers. */
+static void put_body(struct json_writer *w, const struct state *s)
 {
-    const char *quote = s->seed > INT64_MAX ? "\"" : "";
     const struct origin *o = &s->origin;
-    put(l, "{\"version\":%d,\"seed\":%s%" PRIu64 "%s,\"epoch\":%" PRIu64 ",\"position\":%" PRIu64, VERSION, quote, s->seed, quote, s->epoch,
-        s->position);
-    put(l, ",\"fingerprint\":\"%016" PRIx64 "\",\"samples\":%" PRIu64 ",\"data\":\"%016" PRIx64 "\",\"data_samples\":%" PRIu64,
-        o->fingerprint, o->samples, o->data_fingerprint, o->data_samples);
-    put(l, ",\"keys\":\"%016" PRIx64 "\",\"labels\":\"%016" PRIx64 "\",\"order\":\"%s\"", o->keys, o->labels, order_kind_name(o->order));
+    json_begin_object(w, NULL);
+    json_put(w, J("version", VERSION), s->seed > INT64_MAX ? J_QUOTED("seed", s->seed) : J("seed", s->seed), J("epoch", s->epoch),
+             J("position", s->position), J_HEX("fingerprint", o->fingerprint), J("samples", o->samples), J_HEX("data", o->data_fingerprint),
+             J("data_samples", o->data_samples), J_HEX("keys", o->keys), J_HEX("labels", o->labels), J("order", order_kind_name(o->order)));
     if (o->order == ORDER_WINDOW)
-        put(l, ",\"window\":[%" PRIu64 ",%" PRIu64 "]", o->block, o->window);
-    put_skips(l, &s->skips);
+        json_put(w, J_ARRAY("window", J(NULL, o->block), J(NULL, o->window)));
+    if (s->skips.count)
+        skips_json(&s->skips, w);
 }
 
 static uint64_t check_of(const struct state *s)
 {
-    struct line l = {.length = 0};
-    put_body(&l, s);
-    return checksum_of(l.text, l.length);
+    char line[STATE_MOST_BYTES];
+    struct text t = TEXT_OVER(line);
+    put_body(&(struct json_writer){.out = &t}, s);
+    return checksum_of(t.data, t.length);
 }
 
+/* Written for every batch: no memory of its own. The largest state has 720 bytes. */
 int state_write(const struct state *s, char *out, size_t out_size)
 {
-    struct line l = {.length = 0};
-    put_body(&l, s);
-    put(&l, ",\"check\":\"%016" PRIx64 "\"}", checksum_of(l.text, l.length));
-    return snprintf(out, out_size, "%s", l.text);
+    char line[STATE_MOST_BYTES];
+    struct text t = TEXT_OVER(line);
+    struct json_writer w = {.out = &t};
+    put_body(&w, s);
+    json_put(&w, J_HEX("check", checksum_of(t.data, t.length)));
+    json_end(&w);
+    return snprintf(out, out_size, "%s", line);
 }
 
 /* ---- reading ---- */

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/text/json_writer.h"
 #include "order/origin.h"
 #include "order/skips.h"
 
@@ -39,6 +40,8 @@ enum state_fault {
 
 /* Returns the length wanted, like snprintf. Fingerprints are written as 16 hex digits. */
 int state_write(const struct state *s, char *out, size_t out_size);
+/* "skip":[[first,last],...] */
+void skips_json(const struct skips *s, struct json_writer *w);
 /* FB_E_STATE with the field that is missing or of the wrong type. Unknown fields are ignored. *version is what it says, `faults` what is
  * wrong with it as a whole: another version, whose known fields were read as far as they are there, or a wrong check. */
 int state_read(struct state *s, const char *json, uint64_t *version, uint32_t *faults, struct fb_error *e);

@@ -62,7 +62,7 @@ static void tell(uint32_t faults, const struct state *there, uint64_t version, c
         text_printf(t, "the state has version %" PRIu64 ", this fullbore knows versions 1 and 2", version);
     if (faults & STATE_CHANGED) {
         begin_clause(t);
-        text_printf(t, "the state was changed after it was saved: its check does not fit");
+        text_printf(t, "the state was changed after it was saved: its checksum does not match");
     }
     if (faults & STATE_OTHER_SEED) {
         begin_clause(t);

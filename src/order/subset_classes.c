@@ -8,8 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/text/text.h"
+#include "base/file/file.h"
 #include "base/text/edit_distance.h"
+#include "base/text/text.h"
 #include "order/pick.h"
 
 enum { MAX_LIST_BYTES = 64 << 20 };
@@ -88,15 +89,9 @@ static int mark_named(const struct roll *r, char *list, bool *is_chosen, struct 
 
 static int read_all(int fd, char *out, size_t bytes)
 {
-    size_t used = 0;
-    while (used < bytes) {
-        ssize_t got = read(fd, out + used, bytes - used);
-        if (got < 0 && errno != EINTR)
-            return -errno;
-        if (got == 0)
-            break;
-        used += got > 0 ? (size_t)got : 0;
-    }
+    size_t used = file_read_all(fd, out, bytes);
+    if (used < bytes && errno)
+        return -errno;
     out[used] = 0;
     return memchr(out, 0, used) ? -EINVAL : 0;
 }

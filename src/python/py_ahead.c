@@ -18,6 +18,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "base/thread.h"
 #include "python/module.h"
 
@@ -85,16 +86,15 @@ static void ask_and_touch(int fd, uint64_t bytes)
     posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
     for (uint64_t at = 0; at < bytes; at += TOUCH_EVERY) {
         uint64_t last = at + TOUCH_EVERY < bytes ? at + TOUCH_EVERY : bytes;
-        if (pread(fd, &byte, 1, (off_t)last - 1) != 1)
+        if (file_read_all_at(fd, &byte, 1, last - 1) != 1)
             return;
     }
 }
 
 static void read_through(int fd, char *scratch)
 {
-    off_t at = 0;
-    for (ssize_t n; (n = pread(fd, scratch, CHUNK, at)) > 0;)
-        at += n;
+    for (uint64_t at = 0; file_read_all_at(fd, scratch, CHUNK, at) == CHUNK; at += CHUNK)
+        ;
 }
 
 static uint64_t have_read(const char *path, char *scratch)
@@ -319,7 +319,7 @@ static PyObject *object_stop(struct ahead_object *self, PyObject *unused)
 
 static PyMethodDef ahead_methods[] = {
     {"push", (PyCFunction)object_push, METH_O, "push(path): the next file"},
-    {"pass_", (PyCFunction)object_pass, METH_O, "pass_(n): the next n files were given to who reads them"},
+    {"pass_", (PyCFunction)object_pass, METH_O, "pass_(n): the next n files were given to their readers"},
     {"figures", (PyCFunction)object_figures, METH_NOARGS, "(pushed, taken, passed, bytes ahead)"},
     {"stop", (PyCFunction)object_stop, METH_NOARGS, "threads end after the file they are at"},
     {0},

@@ -131,16 +131,21 @@ static PyObject *batch_state(struct batch_object *self, PyObject *unused)
 
 static PyObject *batch_draw(struct batch_object *self, PyObject *arg)
 {
-    char json[1024];
+    char line[1024], *json = line;
     long place = PyLong_AsLong(arg);
     if (place == -1 && PyErr_Occurred())
         return NULL;
     if (place < 0 || place >= fb_batch_size(self->batch))
         return PyErr_SetString(PyExc_IndexError, "no such place in the batch"), NULL;
-    int length = fb_batch_draw(self->batch, (int)place, json, sizeof(json));
-    if (length < 0 || (size_t)length >= sizeof(json))
-        return PyErr_SetString(PyExc_SystemError, "the draws do not fit"), NULL;
-    return PyUnicode_FromStringAndSize(json, length);
+    int length = fb_batch_draw(self->batch, (int)place, line, sizeof(line));
+    if (length >= (int)sizeof(line)) { /* many masks */
+        json = PyMem_Malloc((size_t)length + 1);
+        length = json ? fb_batch_draw(self->batch, (int)place, json, (size_t)length + 1) : FB_E_NOMEM;
+    }
+    PyObject *text = length < 0 ? PyErr_NoMemory() : PyUnicode_FromStringAndSize(json, length);
+    if (json != line)
+        PyMem_Free(json);
+    return text;
 }
 
 static Py_ssize_t batch_length(struct batch_object *self)

@@ -46,7 +46,7 @@ int raise_if_forked(pid_t owner)
 {
     if (getpid() == owner)
         return 0;
-    raise_code(FB_E_FORKED, "this loader was opened in the parent process; its threads did not come along in the fork",
+    raise_code(FB_E_FORKED, "this loader was opened in the parent process; its threads were not copied by the fork",
                "open the loader in this process, or start processes by spawn or forkserver");
     return 1;
 }

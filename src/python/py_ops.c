@@ -1,4 +1,5 @@
 /* Single images, and checksums: the buffers are Python's, made to measure there; their sizes are checked again here. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checksum.h"
@@ -118,6 +119,19 @@ static PyObject *ops_version(PyObject *module, PyObject *unused)
     return PyUnicode_FromString(fb_version());
 }
 
+static PyObject *ops_describe_stats(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    int length = fb_describe_stats(NULL, 0);
+    char *json = malloc((size_t)length + 1);
+    if (!json)
+        return PyErr_NoMemory();
+    fb_describe_stats(json, (size_t)length + 1);
+    PyObject *text = PyUnicode_FromString(json);
+    free(json);
+    return text;
+}
+
 static PyObject *ops_dtype_code(PyObject *module, PyObject *arg)
 {
     (void)module;
@@ -133,6 +147,7 @@ PyMethodDef ops_methods[] = {
     {"parse_size", ops_parse_size, METH_O, "\"64MiB\" -> bytes"},
     {"dtype_code", ops_dtype_code, METH_O, "\"uint8\" -> the engine's number for it, 0: unknown"},
     {"find_rank", ops_find_rank, METH_NOARGS, "(rank, world size) by the environment"},
+    {"describe_stats", ops_describe_stats, METH_NOARGS, "every figure of the statistics, as JSON"},
     {"version", ops_version, METH_NOARGS, "the library's version"},
     {0},
 };

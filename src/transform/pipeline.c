@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "transform/image/normalize.h"
 #include "transform/pipeline_internal.h"
+#include "transform/transform_list.h"
 
 /* A flip is left to the store when every later step works pixel by pixel. */
 static void fold_flips(struct pipeline *p)
@@ -75,9 +77,23 @@ static void turn_into_mask(struct pipeline *p)
             p->step[i].ops->for_mask(p->step[i].params);
 }
 
+/* The last step may only say how the result is written. */
+static int take_steps(struct pipeline *p, const char *spec, struct fb_error *e)
+{
+    FB_TRY(step_list_parse(&p->list, spec ? spec : "", TAKES_IMAGES, e));
+    const struct step *last = p->list.count ? &p->list.step[p->list.count - 1] : NULL;
+    p->step = p->list.step;
+    p->step_count = p->list.count - (last && last->ops->flags & TRANSFORM_IS_LAST);
+    p->is_digest = last && last->ops == &transform_digest;
+    p->is_normalized = last && last->ops == &transform_normalize;
+    if (p->is_normalized)
+        normalize_levels(last->params, &p->levels);
+    return 0;
+}
+
 static int set_up(struct pipeline *p, const char *spec, enum fb_dtype dtype, struct fb_error *e)
 {
-    FB_TRY(pipeline_parse(p, spec ? spec : "", e));
+    FB_TRY(take_steps(p, spec, e));
     if (p->is_mask)
         turn_into_mask(p);
     FB_TRY(choose_dtype(p, dtype, e));
@@ -120,7 +136,7 @@ void pipeline_close(struct pipeline *p)
 {
     if (!p)
         return;
-    pipeline_free_steps(p);
+    step_list_free(&p->list);
     free(p);
 }
 

@@ -9,9 +9,9 @@
 #include "base/budget.h"
 #include "base/rng.h"
 #include "model/codec_ops.h"
-#include "model/draw.h"
 #include "model/image.h"
 #include "model/place.h"
+#include "transform/step_list.h"
 
 struct pipeline; /* immutable after open; shared by threads */
 
@@ -47,19 +47,19 @@ struct pipeline_label {
 int pipeline_label_count(const struct pipeline *p);
 struct pipeline_label pipeline_label(const struct pipeline *p, int i);
 
-enum { PIPELINE_MAX_STEPS = 16, PIPELINE_MAX_LABELS = 64 };
+enum { PIPELINE_MAX_STEPS = STEP_LIST_MAX, PIPELINE_MAX_LABELS = 64, STEP_VALUES = 8 };
 struct step_plan { /* what one transform decided for one sample; meaning private to that transform */
     uint32_t in_height, in_width, out_height, out_width;
-    struct region need; /* the part of its input that later steps need */
-    double value[8];
-    const double *labels; /* values of the labels it refers to; only while it is planned */
+    struct region need;        /* the part of its input that later steps need */
+    double value[STEP_VALUES]; /* draws, and what follows from them */
+    const double *labels;      /* values of the labels it refers to; only while it is planned */
 };
 struct plan {
     struct image_header header;
     struct region region; /* source pixels to decode, before orientation */
     uint32_t out_height, out_width;
     size_t scratch_bytes; /* that pipeline_run will need, beside the decoded region itself */
-    struct draw draw;
+    struct region seen;   /* what the result shows, in source pixels after orientation */
     struct step_plan step[PIPELINE_MAX_STEPS];
 };
 
@@ -92,8 +92,12 @@ int pipeline_run_rows(const struct pipeline *p, const struct plan *plan, const s
 /* Packed float32 pixels of the place's size, ready as they are, into a place of float dtype and any layout. */
 void pipeline_store_floats(const float *in, const struct place *out);
 
-/* The draws as JSON into out; returns the length wanted. */
-int pipeline_draw_json(const struct draw *d, char *out, size_t out_size);
+/* Draws, kept with the sample so that they can be shown when somebody asks. One record for all pipelines that run one after another: what
+ * the result shows of the source, then what the steps drew. */
+uint32_t pipeline_draw_numbers(struct pipeline *const *part, int count);
+void pipeline_keep_draws(struct pipeline *const *part, int which, const struct plan *plan, double *record);
+/* As members of a JSON object: top, left, height, width, then those of the steps. */
+void pipeline_show_draws(struct pipeline *const *part, int count, const double *record, struct json_writer *w);
 
 /* Pillow's Image.resize with antialiasing on packed pixels (channels 1, 3, 4): used by fb_resize_image. */
 int resize_image(const uint8_t *in, uint32_t height, uint32_t width, int channels, enum fb_filter filter, uint32_t out_height,

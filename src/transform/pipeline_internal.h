@@ -1,21 +1,14 @@
 /* What a pipeline is made of; for its own files only. */
-#ifndef FB_TRANSFORM_PIPELINE_OWN_H
-#define FB_TRANSFORM_PIPELINE_OWN_H
+#ifndef FB_TRANSFORM_PIPELINE_INTERNAL_H
+#define FB_TRANSFORM_PIPELINE_INTERNAL_H
 
 #include "transform/image/levels.h"
 #include "transform/transform_ops.h"
 
-struct step {
-    const struct transform_ops *ops;
-    void *params;
-    uint32_t stream; /* number among the random steps */
-    bool is_folded;  /* a flip that the store does */
-    int first_label; /* in pipeline.label, if it has any */
-};
-
 struct pipeline {
-    int step_count;
-    struct step step[PIPELINE_MAX_STEPS]; /* without the last one that only says how to write */
+    struct step_list list;
+    int step_count;    /* of these, without the last one that only says how to write */
+    struct step *step; /* those of the list */
     bool is_normalized, is_digest, is_mask;
     bool gives_numbers; /* a mask's last */
     enum fb_dtype dtype;
@@ -27,10 +20,6 @@ struct pipeline {
     int label_count;
     struct pipeline_label label[PIPELINE_MAX_LABELS];
 };
-
-/* Compiles the text into p's steps; pipeline_free_steps undoes it, also after a failure. */
-int pipeline_parse(struct pipeline *p, const char *spec, struct fb_error *e);
-void pipeline_free_steps(struct pipeline *p);
 
 static inline struct region region_of_size(uint32_t height, uint32_t width)
 {

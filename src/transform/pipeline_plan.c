@@ -36,7 +36,7 @@ static int plan_forwards(const struct pipeline *p, const struct rng *rng, const 
         struct step_plan *s = &plan->step[i];
         *s = (struct step_plan){.in_height = height, .in_width = width, .labels = labels ? labels + step->first_label : NULL};
         struct rng own = draw_stream(rng, step->stream);
-        FB_TRY(step->ops->plan(step->params, &own, s, &plan->draw, e));
+        FB_TRY(step->ops->plan(step->params, &own, s, e));
         s->labels = NULL;
         if (i == 0)
             plan_draft(step, plan, s, plan_orientation(p, plan));
@@ -151,7 +151,6 @@ int pipeline_plan_labelled(const struct pipeline *p, const struct image_header *
 {
     plan->header = *h;
     plan->header.scale = 0;
-    plan->draw = (struct draw){.jitter_order = {255, 255, 255, 255}, .brightness = 1, .contrast = 1, .saturation = 1};
     if (h->width == 0 || h->height == 0)
         return error_set(e, FB_E_DATA, "transform", "the image has no pixels (%u x %u)", h->width, h->height);
     int orientation = plan_orientation(p, plan);
@@ -160,7 +159,7 @@ int pipeline_plan_labelled(const struct pipeline *p, const struct image_header *
     FB_TRY(plan_forwards(p, &rng, labels, plan, is_transposed ? h->width : h->height, is_transposed ? h->height : h->width, e));
     FB_TRY(plan_backwards(p, plan, &first, e));
     plan->region = orient_back(orientation, plan->header.height, plan->header.width, first);
-    plan->draw.crop = in_source_pixels(seen_part(p, plan), plan->header.scale);
+    plan->seen = in_source_pixels(seen_part(p, plan), plan->header.scale);
     struct run_memory m = run_memory_of(p, plan);
     plan->scratch_bytes = m.image_bytes[0] + m.image_bytes[1] + m.work_bytes;
     return 0;

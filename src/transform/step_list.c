@@ -1,13 +1,12 @@
-/* The text of a pipeline, "name key=value,value; name ...", into its steps. */
+#include "transform/step_list.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text/text.h"
-#include "transform/image/normalize.h"
-#include "transform/pipeline_internal.h"
-#include "transform/transform_list.h"
+#include "transform/transform_ops.h"
 
-enum { SPEC_MAX_BYTES = 1 << 16 };
+enum { SPEC_MAX_BYTES = 4 << 20 }; /* normalising may take a number for each column */
 static const char blanks[] = " \t\r\n";
 
 /* Cuts the first word off `text` and returns it; NULL: there is none. */
@@ -22,68 +21,70 @@ static char *cut_word(char **text)
     return word;
 }
 
-static int refuse_name(const char *name, struct fb_error *e)
+static const char *family_name(unsigned takes)
+{
+    return takes & TAKES_IMAGES ? "images" : takes & TAKES_SOUND ? "sound" : "arrays";
+}
+
+static void remedy_list(unsigned takes, struct fb_error *e)
+{
+    char line[300] = "";
+    struct text t = TEXT_OVER(line);
+    for (const struct transform_ops *const *ops = transform_list; *ops; ops++)
+        if ((*ops)->takes & takes)
+            text_printf(&t, "%s%s", t.length ? ", " : "", (*ops)->name);
+    error_remedy(e, "there are: %s", line);
+}
+
+static int refuse_name(const char *name, unsigned takes, struct fb_error *e)
 {
     char shown[64];
-    error_set(e, FB_E_USAGE, "transform", "there is no transform '%s'", text_escape(name, shown, sizeof(shown)));
-    error_remedy(e, "did you mean %s?", transform_nearest(name));
+    const struct transform_ops *other = transform_find(name, TAKES_IMAGES | TAKES_SOUND | TAKES_ARRAYS);
+    error_set(e, FB_E_USAGE, "transform", "there is no transform '%s' for %s", text_escape(name, shown, sizeof(shown)), family_name(takes));
+    if (!(takes & TAKES_IMAGES)) /* few enough to be listed */
+        remedy_list(takes, e);
+    else if (other)
+        error_remedy(e, "%s is for %s", other->name, family_name(other->takes));
+    else
+        error_remedy(e, "did you mean %s?", transform_nearest(name, takes));
     return FB_E_USAGE;
 }
 
 /* Nothing may follow a transform that says how the result is written. */
-static int check_place(const struct pipeline *p, const struct transform_ops *ops, struct fb_error *e)
+static int check_place(const struct step_list *l, const struct transform_ops *ops, struct fb_error *e)
 {
-    const char *last = p->is_normalized ? "normalize" : p->is_digest ? "digest" : NULL;
-    if (last && strcmp(last, ops->name) == 0)
-        return error_set(e, FB_E_USAGE, "transform", "%s appears twice", last);
-    if (last)
-        return error_set(e, FB_E_USAGE, "transform", "%s must be the last transform, but %s follows", last, ops->name);
-    if (p->step_count == PIPELINE_MAX_STEPS && !(ops->flags & TRANSFORM_IS_LAST))
-        return error_set(e, FB_E_USAGE, "transform", "more than %d transforms", PIPELINE_MAX_STEPS);
+    const struct transform_ops *last = l->count ? l->step[l->count - 1].ops : NULL;
+    if (last && last->flags & TRANSFORM_IS_LAST && last == ops)
+        return error_set(e, FB_E_USAGE, "transform", "%s appears twice", ops->name);
+    if (last && last->flags & TRANSFORM_IS_LAST)
+        return error_set(e, FB_E_USAGE, "transform", "%s must be the last transform, but %s follows", last->name, ops->name);
+    if (l->count >= STEP_LIST_MAX && !(ops->flags & TRANSFORM_IS_LAST))
+        return error_set(e, FB_E_USAGE, "transform", "more than %d transforms", STEP_LIST_MAX);
     return 0;
 }
 
-static int read_params(const struct transform_ops *ops, void *params, char *text, struct fb_error *e)
+static int add_step(struct step_list *l, char *text, unsigned takes, struct fb_error *e)
 {
+    char *name = cut_word(&text);
+    if (!name) /* "a; ; b" and a last ';' are fine */
+        return 0;
+    const struct transform_ops *ops = transform_find(name, takes);
+    if (!ops)
+        return refuse_name(name, takes, e);
+    FB_TRY(check_place(l, ops, e));
+    void *params = calloc(1, ops->params_size + 1);
+    if (!params)
+        return error_set(e, FB_E_NOMEM, "transform", "no memory for %s", ops->name);
+    l->step[l->count++] = (struct step){.ops = ops, .params = params};
     if (ops->defaults)
         ops->defaults(params);
     FB_TRY(options_parse_spec(ops->options, params, text, "transform", ops->name, e));
     return ops->check ? ops->check(params, e) : 0;
 }
 
-static void add_last(struct pipeline *p, const struct transform_ops *ops, const void *params)
+int step_list_parse(struct step_list *l, const char *spec, unsigned takes, struct fb_error *e)
 {
-    p->is_digest = ops == &transform_digest;
-    p->is_normalized = ops == &transform_normalize;
-    if (p->is_normalized)
-        normalize_levels(params, &p->levels);
-}
-
-static int add_step(struct pipeline *p, char *text, struct fb_error *e)
-{
-    char *name = cut_word(&text);
-    if (!name) /* "a; ; b" and a last ';' are fine */
-        return 0;
-    const struct transform_ops *ops = transform_find(name);
-    if (!ops)
-        return refuse_name(name, e);
-    FB_TRY(check_place(p, ops, e));
-    void *params = calloc(1, ops->params_size + 1);
-    if (!params)
-        return error_set(e, FB_E_NOMEM, "transform", "no memory for %s", ops->name);
-    int rc = read_params(ops, params, text, e);
-    if (rc == 0 && !(ops->flags & TRANSFORM_IS_LAST)) {
-        p->step[p->step_count++] = (struct step){.ops = ops, .params = params};
-        return 0;
-    }
-    if (rc == 0)
-        add_last(p, ops, params);
-    free(params);
-    return rc;
-}
-
-int pipeline_parse(struct pipeline *p, const char *spec, struct fb_error *e)
-{
+    *l = (struct step_list){0};
     if (strlen(spec) > SPEC_MAX_BYTES)
         return error_set(e, FB_E_USAGE, "transform", "the text of the transforms is longer than %d bytes", SPEC_MAX_BYTES);
     char *copy = strdup(spec);
@@ -94,15 +95,42 @@ int pipeline_parse(struct pipeline *p, const char *spec, struct fb_error *e)
         next = strchr(item, ';');
         if (next)
             *next++ = 0;
-        rc = add_step(p, item, e);
+        rc = add_step(l, item, takes, e);
     }
     free(copy);
     return rc;
 }
 
-void pipeline_free_steps(struct pipeline *p)
+void step_list_free(struct step_list *l)
 {
-    for (int i = 0; i < p->step_count; i++)
-        free(p->step[i].params);
-    p->step_count = 0;
+    for (int i = 0; i < l->count; i++) {
+        if (l->step[i].ops->release)
+            l->step[i].ops->release(l->step[i].params);
+        free(l->step[i].params);
+    }
+    l->count = 0;
+}
+
+/* The draws of all steps that have this one's hook, if it is the first of them. */
+static int collect(const struct step *const *step, const double *const *value, int count, uint64_t planes, int first, struct drawn *out)
+{
+    int n = 0;
+    for (int i = 0; i < count; i++) {
+        if (step[i]->ops->show != step[first]->ops->show)
+            continue;
+        if (i < first)
+            return 0;
+        out[n++] = (struct drawn){step[i]->params, value[i], planes};
+    }
+    return n;
+}
+
+void step_list_show(const struct step *const *step, const double *const *value, int count, uint64_t planes, struct json_writer *w)
+{
+    struct drawn drawn[SHOWN_MAX];
+    for (int i = 0; i < count; i++) {
+        int n = collect(step, value, count, planes, i, drawn);
+        if (n)
+            step[i]->ops->show(drawn, n, w);
+    }
 }

@@ -1,7 +1,8 @@
 #include "transform/transform_list.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/text/edit_distance.h"
 
 const struct transform_ops *const transform_list[] = {
     &transform_random_resized_crop,
@@ -17,6 +18,12 @@ const struct transform_ops *const transform_list[] = {
     &transform_random_grayscale,
     &transform_normalize,
     &transform_digest,
+    &transform_crop_or_pad,
+    &transform_mono,
+    &transform_log_mel,
+    &transform_spec_augment,
+    &transform_sample_instances,
+    &transform_normalize_numbers,
     NULL,
 };
 
@@ -34,40 +41,15 @@ static bool is_same(const char *a, const char *b)
     return *a == *b;
 }
 
-const struct transform_ops *transform_find(const char *name)
+const struct transform_ops *transform_find(const char *name, unsigned takes)
 {
     for (const struct transform_ops *const *t = transform_list; *t; t++)
-        if (is_same((*t)->name, name))
+        if ((*t)->takes & takes && is_same((*t)->name, name))
             return *t;
     return NULL;
 }
 
 enum { NAME_MAX_LENGTH = 48 };
-
-static int smallest(int a, int b, int c)
-{
-    int m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-/* How far `a` is from the known name `b`, one row at a time: a letter left out costs 1, a needless one 2 and a wrong one 3: people shorten.
- */
-static int edits(const char *a, const char *b)
-{
-    int row[NAME_MAX_LENGTH + 1], n = (int)strnlen(b, NAME_MAX_LENGTH);
-    for (int j = 0; j <= n; j++)
-        row[j] = j;
-    for (int i = 1; i <= NAME_MAX_LENGTH && a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = 2 * i;
-        for (int j = 1; j <= n; j++) {
-            int above = row[j];
-            row[j] = smallest(above + 2, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 3));
-            diagonal = above;
-        }
-    }
-    return row[n];
-}
 
 /* "RandomResizedCrop" is what people type who come from torchvision: compared without case and underscores. */
 static void simplify(const char *name, char out[NAME_MAX_LENGTH + 1])
@@ -79,7 +61,10 @@ static void simplify(const char *name, char out[NAME_MAX_LENGTH + 1])
     out[n] = 0;
 }
 
-const char *transform_nearest(const char *name)
+/* A letter left out costs 1, a needless one 2 and a wrong one 3: people shorten. */
+static const struct edit_costs costs = {.insert = 1, .remove = 2, .replace = 3};
+
+const char *transform_nearest(const char *name, unsigned takes)
 {
     const char *best = transform_list[0]->name;
     int best_edits = NAME_MAX_LENGTH * 4;
@@ -87,8 +72,8 @@ const char *transform_nearest(const char *name)
     simplify(name, asked);
     for (const struct transform_ops *const *t = transform_list; *t; t++) {
         simplify((*t)->name, known);
-        int n = edits(asked, known);
-        if (n < best_edits) {
+        int n = edit_distance_weighted(asked, known, costs);
+        if ((*t)->takes & takes && n < best_edits) {
             best_edits = n;
             best = (*t)->name;
         }

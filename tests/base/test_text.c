@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "base/text/edit_distance.h"
 #include "base/text/text.h"
+#include "comma_locale.h"
 
 static void a_string_grows_up_to_its_limit_and_then_stops(void **state)
 {
@@ -60,23 +62,6 @@ static void printing_formats_and_appends(void **state)
     assert_int_equal(t.length, 5004);
     assert_string_equal(t.data + 4999, "00999");
     text_free(&t);
-}
-
-/* Any installed locale with a decimal comma, or one made for the occasion. */
-static bool set_comma_locale(void)
-{
-    char folder[] = "/tmp/fullbore-locale-XXXXXX", command[200];
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "pt_BR.UTF-8", "ru_RU.UTF-8"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (setlocale(LC_ALL, names[i]))
-            return true;
-    if (!mkdtemp(folder))
-        return false;
-    snprintf(command, sizeof(command), "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>/dev/null", folder);
-    setenv("LOCPATH", folder, 1);
-    bool is_made = system(command) == 0 && setlocale(LC_ALL, names[0]);
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command) == 0 && is_made;
 }
 
 static void numbers_have_a_point_in_every_locale(void **state)
@@ -267,27 +252,6 @@ static void a_name_that_fits_is_whole_and_a_longer_one_is_cut_between_characters
     assert_int_equal(untouched, '#');
 }
 
-static void expect_json(const char *s, const char *json)
-{
-    struct text t = {.limit = 1000};
-    text_json_string(&t, s);
-    assert_string_equal(t.data, json);
-    text_free(&t);
-}
-
-static void json_strings_are_valid_and_reversible(void **state)
-{
-    (void)state;
-    expect_json("", "\"\"");
-    expect_json("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
-    expect_json("\n\x1f\x7f", "\"\\u000a\\u001f\\u007f\"");
-    expect_json("\xc3\xa4\xf0\x9f\x98\x80", "\"\xc3\xa4\xf0\x9f\x98\x80\"");
-    expect_json("a\xff"
-                "b\xed\xa0\x80",
-                "\"a\\udcffb\\udced\\udca0\\udc80\""); /* as Python's surrogateescape */
-    expect_json("\xc2\x9b\xe2\x80\xae", "\"\\u009b\\u202e\"");
-}
-
 static void sizes_are_read_as_people_write_them(void **state)
 {
     (void)state;
@@ -349,6 +313,33 @@ static void numbers_are_finite_and_leave_the_rest(void **state)
     }
 }
 
+static void edit_distance_counts_changes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        int distance;
+    } cases[] = {{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"same", "same", 0}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(edit_distance(cases[i].a, cases[i].b), cases[i].distance);
+    char long_name[2000];
+    memset(long_name, 'x', sizeof(long_name) - 1);
+    long_name[sizeof(long_name) - 1] = 0;
+    assert_int_equal(edit_distance(long_name, ""), 255);
+    assert_int_equal(edit_distance(long_name, long_name), 0);
+}
+
+/* People shorten: what is left out is cheaper than what is wrong. */
+static void edits_may_differ_in_cost(void **state)
+{
+    (void)state;
+    const struct edit_costs c = {.insert = 1, .remove = 2, .replace = 5};
+    assert_int_equal(edit_distance_weighted("crop", "random_crop", c), 7);
+    assert_int_equal(edit_distance_weighted("random_crop", "crop", c), 14);
+    assert_int_equal(edit_distance_weighted("cat", "cut", c), 3); /* one removed, one inserted */
+    assert_int_equal(edit_distance_weighted("cat", "cut", (struct edit_costs){3, 3, 5}), 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,11 +353,12 @@ int main(void)
         cmocka_unit_test(utf8_is_told_from_what_only_looks_like_it),
         cmocka_unit_test(hostile_names_cannot_steer_a_terminal),
         cmocka_unit_test(a_name_that_fits_is_whole_and_a_longer_one_is_cut_between_characters),
-        cmocka_unit_test(json_strings_are_valid_and_reversible),
         cmocka_unit_test(sizes_are_read_as_people_write_them),
         cmocka_unit_test(sizes_are_shown_with_a_unit),
         cmocka_unit_test(errnos_have_words),
         cmocka_unit_test(numbers_are_finite_and_leave_the_rest),
+        cmocka_unit_test(edit_distance_counts_changes),
+        cmocka_unit_test(edits_may_differ_in_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "s3"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "io/s3"))
 Image = pytest.importorskip("PIL.Image")
 from s3_client import COMMAND  # noqa: E402
-from s3_fixtures import env, server  # noqa: E402, F401
 from server import Fault, Handler, Server  # noqa: E402
 
 
@@ -31,12 +30,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def upload(server: Server, folder: Path) -> None:  # noqa: F811
+def upload(server: Server, folder: Path) -> None:
     for p in folder.rglob("*.jpg"):
         server.put("bucket", "data/" + p.relative_to(folder).as_posix(), p.read_bytes())
 
 
-def run(env: dict[str, str], *arguments: object, code: int = 0) -> dict:  # noqa: F811
+def run(env: dict[str, str], *arguments: object, code: int = 0) -> dict:
     done = subprocess.run([COMMAND, *map(str, arguments), "--json"], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == code, (done.returncode, done.stderr)
     return json.loads(done.stdout) if done.stdout else {}
@@ -46,7 +45,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*.jpg")}
 
 
-def test_a_staged_bucket_is_the_folder(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_staged_bucket_is_the_folder(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
     upload(server, photos)
     told = run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--verify")
     assert told["complete"] and told["source_device"] == "s3" and contents(tmp_path / "copy") == contents(photos)
@@ -76,7 +75,7 @@ def imagenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 ])
 @pytest.mark.parametrize("page_size", [1000, 7])
 def test_train_and_val_of_a_bucket_are_staged_as_those_of_a_folder(
-        server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path, how: list[str], page_size: int) -> None:  # noqa: F811
+        server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path, how: list[str], page_size: int) -> None:
     upload(server, imagenet)
     server.put("bucket", "data/mapping.txt", b"n0 tench\n")
     server.page_size = page_size
@@ -93,7 +92,7 @@ def test_train_and_val_of_a_bucket_are_staged_as_those_of_a_folder(
 
 
 def test_a_loader_of_the_bucket_takes_what_was_staged(
-        server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+        server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fb = pytest.importorskip("fullbore")
     upload(server, imagenet)
     run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--classes", "3", "--class-seed", "42", "--per-class", "2")
@@ -107,13 +106,14 @@ def test_a_loader_of_the_bucket_takes_what_was_staged(
             assert source.classes == copy.classes
 
 
-def test_more_classes_than_a_part_has_are_refused(server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_more_classes_than_a_part_has_are_refused(server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:
     upload(server, imagenet)
-    done = subprocess.run([COMMAND, "stage", "s3://bucket/data", str(tmp_path / "copy"), "--classes", "7"], env=env, capture_output=True, text=True)
+    done = subprocess.run([COMMAND, "stage", "s3://bucket/data", str(tmp_path / "copy"), "--classes", "7"], env=env, capture_output=True,
+                          text=True)
     assert done.returncode and "of 6" in done.stderr, done.stderr
 
 
-def test_samples_of_a_bucket_by_key(server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_samples_of_a_bucket_by_key(server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:
     upload(server, imagenet)
     keys = ["val/n2/val_1.jpg", "train/n4/train_0.jpg"]
     (tmp_path / "keys").write_text("\n".join(keys) + "\n")
@@ -125,7 +125,7 @@ def test_samples_of_a_bucket_by_key(server: Server, env: dict[str, str], imagene
     assert done.returncode == 1 and "no sample 'n4/train_0.jpg'" in done.stderr
 
 
-def test_options_of_the_reader_need_no_place(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_options_of_the_reader_need_no_place(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
     upload(server, photos)
     assert run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--io", "s3:hedge=0,concurrency=2")["complete"]
     assert contents(tmp_path / "copy") == contents(photos)
@@ -138,7 +138,7 @@ def test_options_of_the_reader_need_no_place(server: Server, env: dict[str, str]
 
 
 def test_a_bucket_that_is_far_away_is_staged_by_hundreds_of_requests_at_once(
-        server: Server, env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+        server: Server, env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(400):
         server.put("bucket", f"data/c/{i}.jpg", b"\xff\xd8\xff\xe0" + bytes(i))
     state, enough = {"seen": 0, "waiting": 0, "most": 0}, threading.Event()
@@ -172,9 +172,10 @@ def mounted(photos: Path, tmp_path: Path) -> Iterator[Path]:
     """A folder with three photographs that looks like a bucket mounted by mountpoint-s3. Nobody but the command may touch it."""
     folder = tmp_path / "mounted"
     folder.mkdir()
-    program = Path(__file__).resolve().parents[1] / "s3/fake_mount.py"
+    program = Path(__file__).resolve().parents[1] / "io/s3/fake_mount.py"
     names = sorted(map(str, photos.rglob("*.jpg")))[:3]
-    process = subprocess.Popen(["mount-s3", str(program), "the-bucket", str(folder), *names], executable=sys.executable, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(["mount-s3", str(program), "the-bucket", str(folder), *names], executable=sys.executable,
+                               stdout=subprocess.PIPE, text=True)
     assert process.stdout
     is_ready = process.stdout.readline() == "ready\n"
     if is_ready:
@@ -188,14 +189,15 @@ def mounted(photos: Path, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("how", [[], ["--fraction", "0.999999"]])
 def test_a_mounted_bucket_is_copied_and_its_url_offered(tmp_path: Path, photos: Path, mounted: Path, how: list[str]) -> None:
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}  # noqa: F811
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run([COMMAND, "stage", mounted, tmp_path / "copy", *how], env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert f"{mounted} is a bucket mounted by mountpoint-s3; opening s3://the-bucket/ instead" in done.stderr
-    assert set(contents(tmp_path / "copy").values()) == {hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(photos.rglob("*.jpg"))[:3]}
+    assert set(contents(tmp_path / "copy").values()) == {hashlib.sha256(p.read_bytes()).hexdigest()
+                                                         for p in sorted(photos.rglob("*.jpg"))[:3]}
 
 
-def test_a_cached_bucket_is_read_once(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_cached_bucket_is_read_once(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
     upload(server, photos)
     bench = ["bench", "s3://bucket/data", "--transform", "eval224", "--cache-dir", tmp_path / "kept"]
     first = run(env, *bench, "--epochs", "2")
@@ -209,7 +211,7 @@ def test_a_cached_bucket_is_read_once(server: Server, env: dict[str, str], photo
     assert not gets, gets[:3]
 
 
-def test_a_replaced_object_is_not_served(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_replaced_object_is_not_served(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
     upload(server, photos)
     bench = ["bench", "s3://bucket/data", "--transform", "eval224", "--cache-dir", tmp_path / "kept"]
     run(env, *bench)
@@ -227,7 +229,7 @@ def test_a_replaced_object_is_not_served(server: Server, env: dict[str, str], ph
 
 # ------------------------------------------------------------------------------------------------------------ going wrong
 
-def test_keys_that_lead_outside_are_not_written(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_keys_that_lead_outside_are_not_written(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
     data = next(photos.rglob("*.jpg")).read_bytes()
     for key in ("../../outside.jpg", "a/../../../outside.jpg", "a//b.jpg", "a/./c.jpg", "a/good.jpg"):
         server.put("bucket", "data/" + key, data)
@@ -237,9 +239,10 @@ def test_keys_that_lead_outside_are_not_written(server: Server, env: dict[str, s
     assert (tmp_path / "deep/er/copy/a/good.jpg").read_bytes() == data
 
 
-def test_objects_that_cannot_be_read_make_it_partly_done(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_objects_that_cannot_be_read_make_it_partly_done(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
     upload(server, photos)
-    server.faults = [Fault("status", "photo%3D3", status=403, code="AccessDenied"), Fault("status", "photo%3D7", status=404, code="NoSuchKey")]
+    server.faults = [Fault("status", "photo%3D3", status=403, code="AccessDenied"),
+                     Fault("status", "photo%3D7", status=404, code="NoSuchKey")]
     told = run(env, "stage", "s3://bucket/data", tmp_path / "copy", code=4)
     assert (told["complete"], told["failed_files"], told["copied_files"]) == (False, 8, 32)
     server.faults, server.log = [], []
@@ -248,7 +251,7 @@ def test_objects_that_cannot_be_read_make_it_partly_done(server: Server, env: di
     assert sum("photo" in r.path for r in server.log) == 8, "only what was missing is fetched"
 
 
-def test_a_bad_server_gives_a_right_copy(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_bad_server_gives_a_right_copy(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
     upload(server, photos)
     server.faults = [Fault("reset", "photo", every=5), Fault("short", "photo", every=7), Fault("status", "photo", every=6)]
     assert run(env, "stage", "s3://bucket/data", tmp_path / "copy", "--verify")["complete"]
@@ -256,10 +259,11 @@ def test_a_bad_server_gives_a_right_copy(server: Server, env: dict[str, str], ph
 
 
 @pytest.mark.parametrize("moment", range(4))
-def test_a_killed_copy_of_a_bucket_goes_on(server: Server, env: dict[str, str], photos: Path, tmp_path: Path, moment: int) -> None:  # noqa: F811
+def test_a_killed_copy_of_a_bucket_goes_on(server: Server, env: dict[str, str], photos: Path, tmp_path: Path, moment: int) -> None:
     upload(server, photos)
     server.faults = [Fault("delay", "photo", seconds=0.05)]
-    process = subprocess.Popen([COMMAND, "stage", "s3://bucket/data", str(tmp_path / "copy")], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([COMMAND, "stage", "s3://bucket/data", str(tmp_path / "copy")], env=env, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
     since = time.monotonic()
     while sum("photo" in r.path for r in server.log) < 1 + 12 * moment and time.monotonic() - since < 20:
         time.sleep(0.002)
@@ -272,7 +276,7 @@ def test_a_killed_copy_of_a_bucket_goes_on(server: Server, env: dict[str, str], 
     assert contents(tmp_path / "copy") == contents(photos)
 
 
-def test_a_large_object_replaced_mid_copy_is_never_mixed(server: Server, env: dict[str, str], tmp_path: Path) -> None:  # noqa: F811
+def test_a_large_object_replaced_mid_copy_is_never_mixed(server: Server, env: dict[str, str], tmp_path: Path) -> None:
     old, new = b"o" * (40 << 20), b"n" * (40 << 20)
     server.put("bucket", "h/train.h5", old)
     asked = [0]
@@ -283,13 +287,14 @@ def test_a_large_object_replaced_mid_copy_is_never_mixed(server: Server, env: di
             s.put(bucket, key, new)
 
     server.after_get = replace
-    done = subprocess.run([COMMAND, "stage", "s3://bucket/h/train.h5", str(tmp_path / "copy")], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([COMMAND, "stage", "s3://bucket/h/train.h5", str(tmp_path / "copy")], env=env, capture_output=True, text=True,
+                          timeout=60)
     path = tmp_path / "copy/train.h5"
     assert done.returncode != 0 or path.read_bytes() in (old, new), done.stderr
     assert not path.exists() or path.read_bytes() in (old, new)
 
 
-def test_a_full_disk_under_a_bucket_ends_the_cache_not_the_run(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_full_disk_under_a_bucket_ends_the_cache_not_the_run(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
     upload(server, photos)
     small = tmp_path / "small"
     small.mkdir()

@@ -192,7 +192,8 @@ def test_arrays(run: Runner, tmp_path: Path, kind: str, differ: str) -> None:
         if kind == "h5":
             run("pack", data / "0.h5", "-o", tmp_path / f"r{len(more)}.h5", "--rechunk", 2, *more)
     run.python("run(); run(sample='file'); run(fields=sys.argv[2:]); run(fields=[sys.argv[2] + 'x'], on_error='skip')\n"
-               "run(fields=sys.argv[2:4], sample='file'); run(preload=True); run(fields=sys.argv[2:3], group_by=sys.argv[3])\n", data, *HOSTILE[:5])
+               "run(fields=sys.argv[2:4], sample='file'); run(preload=True); run(fields=sys.argv[2:3], group_by=sys.argv[3])\n", data,
+               *HOSTILE[:5])
 
 
 def test_broken_arrays(run: Runner, tmp_path: Path) -> None:

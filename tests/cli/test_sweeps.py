@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-
 from test_cli import COMMAND
 
 IS_SOAK = os.environ.get("FB_SOAK") == "1"

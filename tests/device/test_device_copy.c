@@ -1,5 +1,5 @@
 /* Batches on their way to a device: the same data, one ahead, and no memory used again before its readers are done, which the emulated
- * device would notice: test_ship_broken.c takes the protection away and shows that it does. */
+ * device would notice: test_device_copy_broken.c takes the protection away and shows that it does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

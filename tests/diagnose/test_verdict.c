@@ -488,7 +488,7 @@ static void the_json_has_its_keys_and_null_for_what_is_unknown(void **state)
     struct verdict v;
     struct text t = {.limit = 1 << 20};
     diagnose(&s, &facts, &v);
-    verdict_json(&v, &facts, &s, &t);
+    verdict_json(&v, &facts, &s, &(struct json_writer){.out = &t});
     static const char *const keys[] = {
         "\"verdict\":\"data-bound: cpu\"", "\"starved_ratio\":",  "\"gain_bound\":", "\"evidence\":[",
         "\"remedies\":[{\"change\":",      "\"predicted_gain\":", "\"series\":{",    "\"gpu_ratio_p50\":null",

@@ -118,7 +118,7 @@ static void say(void *ctx, int level, const char *line)
         atomic_store(&p->is_late, true);
     if (level <= 1)
         strncat(p->said, line, sizeof(p->said) - strlen(p->said) - 1);
-    if (level <= 1 && strstr(line, "waited for"))
+    if (level <= 1 && strstr(line, "for the next batch"))
         pass(IN_LOG);
 }
 

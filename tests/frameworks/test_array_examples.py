@@ -1,4 +1,5 @@
-"""The examples of arrays and sound: both sides run on data that their generator makes, little changes between them, and they see the same."""
+"""The examples of arrays and sound: both sides run on data that their generator makes, little changes between them, and they see the
+same."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def made(name: str, *arguments: object) -> None:
     for package in NEEDS[name]:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
-    done = subprocess.run([sys.executable, str(EXAMPLES / name / "make_data.py"), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(EXAMPLES / name / "make_data.py"), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120)
     assert done.returncode == 0, done.stderr
 
 

@@ -25,7 +25,8 @@ def test_little_changes() -> None:
 
 def test_masks_are_learnt_before_and_after(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, str(EXAMPLES / "masks/make_data.py"), str(tmp_path), "96"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(EXAMPLES / "masks/make_data.py"), str(tmp_path), "96"], capture_output=True, text=True,
+                          timeout=120)
     assert done.returncode == 0, done.stderr
     before, _ = run(tmp_path, "masks", "before.py", tmp_path / "pairs.csv", 3)
     after, (batches,) = run(tmp_path, "masks", "after.py", tmp_path / "pairs.csv", 3)

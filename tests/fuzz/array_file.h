@@ -1,4 +1,5 @@
-/* One array format over one input: whatever it describes passes array_check, and its rows can be read and converted or are refused in words. */
+/* One array format over one input: whatever it describes passes array_check, and its rows can be read and converted or are refused in
+ * words. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -50,7 +50,7 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
     return few.astype(d)
 
 
-def expected_of(dataset: "h5py.Dataset") -> np.ndarray:
+def expected_of(dataset: h5py.Dataset) -> np.ndarray:
     return np.asarray(dataset[()])
 
 
@@ -66,7 +66,7 @@ def compare(tool: Tool, a: Layout, expected: np.ndarray, rng: np.random.Generato
     for first, rows in ranges:
         got = tool.rows(a, first, rows)
         want = expected[first : first + rows] if a.shape else expected
-        differing = int((got.tobytes() != want.astype(got.dtype.newbyteorder("="), copy=False).astype(got.dtype).tobytes()))
+        differing = int(got.tobytes() != want.astype(got.dtype.newbyteorder("="), copy=False).astype(got.dtype).tobytes())
         assert differing == 0, f"{a} differs in rows {first}..{first + rows}"
     return len(ranges)
 
@@ -94,7 +94,7 @@ def test_chunks_of_any_shape_equal_h5py(tool: Tool, tmp_path: Path, filters: str
     count = 0
     with h5py.File(path, "w", libver=libver) as f:
         for (shape, chunks), dtype in itertools.product(SHAPES, DTYPES):
-            unlimited = tuple(None if rng.integers(2) else max(s, c) for s, c in zip(shape, chunks))
+            unlimited = tuple(None if rng.integers(2) else max(s, c) for s, c in zip(shape, chunks, strict=True))
             name = f"d{count % 3}/{dtype.strip('<>')}-{'big' if dtype[0] == '>' else 'little'}-{count}"
             d = f.create_dataset(name, shape, dtype, chunks=chunks, maxshape=unlimited, fillvalue=1 if count % 5 == 0 else None,
                                  **FILTERS[filters])

@@ -1,5 +1,5 @@
-"""What the helper cannot do, whatever a file makes it want: see secrets, go on the network, start programs, write files, outlive its host; and how long it is
-waited for. The helper tries it all itself (`fullbore-hdf5 try`, behind the same doors as its real work)."""
+"""What the helper cannot do, whatever a file makes it want: see secrets, go on the network, start programs, write files, outlive its host;
+and how long it is waited for. The helper tries it all itself (`fullbore-hdf5 try`, behind the same doors as its real work)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 h5py = pytest.importorskip("h5py", reason="h5py writes the files")
 sys.path.insert(0, str(Path(__file__).parent))
-from h5_tool import BUILD, HELPER, ROOT, TOOL, Tool  # noqa: E402
+from h5_tool import HELPER, ROOT, TOOL, Tool  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not (TOOL.exists() and HELPER.exists()), reason="h5_tool is not built (FB_BUILD_DIR says where)")
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
@@ -103,7 +103,8 @@ def run_job(job: str, tmp_path: Path, body: str, limit: int = 1) -> subprocess.C
         arguments = ["build", str(tmp_path / "wavs"), "-o", str(tmp_path / "out.h5"), "--raw", "--length", "1000"]
     if job == "python":
         code = ("import sys, fullbore as fb\n"
-                f"fb.build({str(tmp_path / 'wavs')!r}, {str(tmp_path / 'out.h5')!r}, fn=lambda x: x, transforms=[fb.CropOrPad(1000)], framework='numpy')")
+                f"fb.build({str(tmp_path / 'wavs')!r}, {str(tmp_path / 'out.h5')!r}, fn=lambda x: x, "
+                "transforms=[fb.CropOrPad(1000)], framework='numpy')")
         return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
     return subprocess.run([COMMAND, *arguments], env=env, capture_output=True, text=True, timeout=60)
 
@@ -166,8 +167,8 @@ def tried(kind: str, tmp_path: Path) -> dict[str, str]:
     here, there = socket.socketpair()
     def place() -> None:
         os.dup2(target, 3)
-    done = subprocess.run([HELPER, "try", kind, str(tmp_path)], stdin=there, capture_output=True, text=True, timeout=30, pass_fds=(3,) if target == 3 else (),
-                          preexec_fn=place, close_fds=False)
+    done = subprocess.run([HELPER, "try", kind, str(tmp_path)], stdin=there, capture_output=True, text=True, timeout=30,
+                          pass_fds=(3,) if target == 3 else (), preexec_fn=place, close_fds=False)
     here.close(), there.close(), os.close(target)
     assert done.returncode == 0, done
     answers = dict(line.split() for line in done.stdout.splitlines())
@@ -183,10 +184,12 @@ def test_every_way_out_is_shut(kind: str, tmp_path: Path) -> None:
     if os.geteuid() != 0 and ctypes.CDLL(None).syscall(444, None, 0, 1) < 1:
         answers.pop("host_environ")  # a user's own processes are only shut by Landlock
     allowed = {name for name, answer in answers.items() if answer == "ok"}
-    refused = {"socket", "unix_socket", "connect", "bind", "exec", "fork", "ptrace", "open_write", "open_create", "openat2", "unlink", "rename", "link", "symlink",
-               "mkdir", "chmod", "truncate", "mount", "io_uring", "kill_parent", "code", "code_later", "keyring", "bpf", "process_vm", "memfd"}
+    refused = {"socket", "unix_socket", "connect", "bind", "exec", "fork", "ptrace", "open_write", "open_create", "openat2", "unlink",
+               "rename", "link", "symlink", "mkdir", "chmod", "truncate", "mount", "io_uring", "kill_parent", "code", "code_later",
+               "keyring", "bpf", "process_vm", "memfd"}
     assert refused <= set(answers) and not refused & allowed and answers.get("host_environ") != "ok", answers
-    wanted = {"memory"} | ({"open_read"} if kind != "adopt" else set()) | ({"write_target"} if kind != "read" else set()) | ({"thread", "open_target"} if kind == "rechunk" else set())
+    wanted = {"adopt": {"memory", "write_target"}, "read": {"memory", "open_read"}}.get(kind, {"memory", "open_read", "write_target"})
+    wanted |= {"thread", "open_target"} if kind == "rechunk" else set()
     assert allowed == wanted, answers
 
 
@@ -211,7 +214,8 @@ def test_a_busy_helper_ends_with_its_host(kind: str, tmp_path: Path) -> None:
     """It computes without end; the host is killed."""
     code = ("import os, socket, subprocess, sys, time\n"
             "here, there = socket.socketpair()\n"
-            f"child = subprocess.Popen([{str(HELPER)!r}, 'try', 'spin-{kind}', '/', str(os.getpid())], stdin=there, stdout=subprocess.PIPE)\n"
+            f"child = subprocess.Popen([{str(HELPER)!r}, 'try', 'spin-{kind}', '/', str(os.getpid())], "
+            "stdin=there, stdout=subprocess.PIPE)\n"
             "there.close()\nprint(child.pid, child.stdout.readline().decode(), end='', flush=True)\ntime.sleep(1000)")
     host = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert host.stdout

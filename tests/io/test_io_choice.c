@@ -180,7 +180,7 @@ static void what_makes_no_sense_is_refused_with_a_reason(void **state)
         {"slow:over=carrier-pigeon", "no reader called"},
         {"fault:nth=3", "nothing that"},
         {"fault:hang,stuck", "more than one"},
-        {"fault:error=EGAL", "no errno"},
+        {"fault:error=EGAL", "not a known errno"},
         {"fault:error=EIO,p=2", "not valid"},
         {"fault:error=EIO,at=night", "not valid"},
         {"fault:error=EIO;over=slow:over=fault:over=x", "no reader called"},

@@ -95,7 +95,8 @@ static void make_cold(const char *name, uint64_t size)
     skip();
 }
 
-/* Reads it by io until it stays in memory: a machine that is short of it may take the pages back at once. Returns how many reads that took. */
+/* Reads it by io until it stays in memory: a machine that is short of it may take the pages back at once. Returns how many reads that
+ * took. */
 static uint64_t warm(struct io *io, struct call *c)
 {
     uint64_t reads = 0;

@@ -151,7 +151,7 @@ static void an_unknown_filter_is_named(void **state)
     a.filter[0].id = 12345;
     refuses(&a, FB_E_UNSUPPORTED, "12345");
     a.filter[0].id = ARRAY_SHUFFLE;
-    refuses(&a, FB_E_DATA, "no bytes");
+    refuses(&a, FB_E_DATA, "0 bytes");
 }
 
 static void a_chunk_too_small_for_what_it_claims_is_refused(void **state)

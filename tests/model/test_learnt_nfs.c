@@ -1,5 +1,5 @@
-/* A file server: an exclusive lock only on a descriptor that is open for writing, and files that another machine cuts off. And a merge in the
- * moment before a lock. The linker puts this flock and fstatfs in the place of the real ones. */
+/* A file server: an exclusive lock only on a descriptor that is open for writing, and files that another machine cuts off. And a merge in
+ * the moment before a lock. The linker puts this flock and fstatfs in the place of the real ones. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

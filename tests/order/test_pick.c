@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/edit_distance.h"
 #include "order/pick.h"
 
 static void choices_are_frozen(void **state)
@@ -49,28 +48,11 @@ static void picking_equals_sorting(void **state)
     }
 }
 
-static void edit_distance_counts_changes(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *a, *b;
-        int distance;
-    } cases[] = {{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"same", "same", 0}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(edit_distance(cases[i].a, cases[i].b), cases[i].distance);
-    char long_name[2000];
-    memset(long_name, 'x', sizeof(long_name) - 1);
-    long_name[sizeof(long_name) - 1] = 0;
-    assert_int_equal(edit_distance(long_name, ""), 255);
-    assert_int_equal(edit_distance(long_name, long_name), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_are_frozen),
         cmocka_unit_test(picking_equals_sorting),
-        cmocka_unit_test(edit_distance_counts_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,8 +59,20 @@ def test_a_wrong_part_is_a_usage_error(tmp_path: Path, parts: list[str]) -> None
 
 def test_help_names_every_door() -> None:
     text = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for door in ("build", "demo", "test", "soak", "bench", "wheel", "clean", "asan", "tsan", "fuzz"):
+    for door in ("build", "demo", "test", "soak", "bench", "wheel", "clean", "asan", "tsan", "fuzz", "format"):
         assert f"make {door}" in text
+
+
+@pytest.mark.parametrize("how, is_error", [
+    ({}, False), ({"CI": "true"}, True), ({"WERROR": "1"}, True), ({"CI": "true", "WERROR": ""}, False),
+])
+def test_warnings_are_errors_where_nobody_else_builds(how: dict[str, str], is_error: bool) -> None:
+    """In CI; a user's compiler may warn about what ours does not know, and gcc's sanitizers make it warn of paths that cannot be."""
+    env = {name: value for name, value in os.environ.items() if name not in ("CI", "WERROR", "MAKEFLAGS")}
+    lines = subprocess.run(["make", "-n", "build"], cwd=ROOT, env={**env, **how}, capture_output=True, text=True, check=True).stdout
+    assert ("-Dwerror=true" in lines) == is_error
+    assert not any("werror" in option for options in (run_tests.ASAN, run_tests.TSAN, run_tests.FUZZ) for option in options)
+    assert "werror" not in (ROOT / "meson.build").read_text()
 
 
 @pytest.mark.parametrize("record, passed, failed, skipped", [

@@ -26,6 +26,7 @@ def test_what_it_says_of_the_network_is_true() -> None:
     """Sockets are opened by io/ alone (libcurl), and nobody listens."""
     tries = ROOT / "src/hdf5/sandbox_try.c"  # the helper's own proof that it cannot
     sources = {p: p.read_text() for p in (ROOT / "src").rglob("*.c") if p != tries}
-    connecting = {p.relative_to(ROOT / "src").parts[0] for p, text in sources.items() if re.search(r"\b(connect|socket|getaddrinfo)\(", text)}
+    connecting = {p.relative_to(ROOT / "src").parts[0] for p, text in sources.items()
+                  if re.search(r"\b(connect|socket|getaddrinfo)\(", text)}
     assert connecting <= {"io"}
     assert [p.name for p, text in sources.items() if re.search(r"\b(listen|accept4?|bind)\(", text)] == []

@@ -1,4 +1,5 @@
-"""What the sources keep to: numbers are written and read with a point in any locale, and what is printed goes through one door."""
+"""What the sources keep to: numbers are written and read with a point in any locale, JSON has one writer, what is printed goes through one
+door, reading and writing all of something is done in one place, and the engine names no format."""
 
 from __future__ import annotations
 
@@ -8,6 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+JSON_BY_HAND = re.compile(r'\\":|^"\{\\"')
+SENTENCES = {  # words for people that quote a name before a colon
+    r'"the array \"%s\": %s"',
+    r'"weights=\"balanced\": the label %lld is not a class number from 0 to %lld"',
+}
 FLOAT = re.compile(r"%[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?[lL]?[aefgAEFG]")
 
 
@@ -53,7 +59,7 @@ def offences(path: Path) -> list[str]:
 def test_numbers_with_a_fraction_go_through_base() -> None:
     """printf, strtod and their kin follow the locale of the host program: with a decimal comma 1.5 becomes 1,5, which is two numbers in
     JSON. text_printf, text_format, text_words, say and text_parse_double do not."""
-    found = [line for path in sources(".") if path.parent.name != "base" for line in offences(path)]
+    found = [line for path in sources(".") if "base" not in path.relative_to(ROOT / "src").parts[:1] for line in offences(path)]
     assert found == []
 
 
@@ -67,6 +73,66 @@ def test_the_verbs_print_through_say_and_talk() -> None:
     assert found == []
 
 
+# Files that call pread, pwrite, write or their kin themselves, and why base/file/file.h is not for them.
+OWN_CALLS = {
+    "cache/cache_entry.c": "reads that must not block (RWF_NOWAIT)",
+    "hdf5/sandbox_try.c": "tries what the sandbox refuses",
+    "host/proc/proc_file.c": "the first short answer of /proc is its end: asking again would cost a second answer",
+    "jobs/doctor/doctor_probe.c": "times single reads",
+    "jobs/watch/watch_child.c": "one number into a pipe between fork and exec",
+    "meter/marks.c": "one append per group of marks: the rest of a torn one must not follow later",
+}
+
+
+def own_calls(text: str) -> list[str]:
+    return calls(text, r"p(?:read|write)(?:64|v|v2|v64|v64v2)?|writev?")
+
+
+def test_all_of_it_is_read_and_written_by_base() -> None:
+    """A loop around pread or write has to get interruptions, short answers, the end of the file and a full disk right. file_read_all_at
+    and file_write_all do; io/ has loops of its own kind, which are asynchronous or wake a thread."""
+    found = {}
+    for path in sources("."):
+        name = path.relative_to(ROOT / "src")
+        if name.parts[0] not in ("base", "io") and (own := own_calls(code_of(path))):
+            found[name.as_posix()] = own
+    assert found.keys() - OWN_CALLS.keys() == set(), found
+    assert OWN_CALLS.keys() - found.keys() == set(), "named here, but they no longer have such a call"
+
+
+def json_by_hand(text: str) -> list[str]:
+    """Literals that hold a quoted key and its colon, or begin an object."""
+    return [literal for literal in STRING.findall(text) if JSON_BY_HAND.search(literal) and literal not in SENTENCES]
+
+
+def test_json_is_written_by_one_writer() -> None:
+    """A format with quotes and commas in it gets escapes, NaN or the comma before the first item wrong one day; base/text/json_writer.h
+    does not. The writer itself is the only one that may put brackets and quotes together."""
+    found = [f"{path.relative_to(ROOT)}: {literal}" for path in sources(".") if path.name != "json_writer.c"
+             for literal in json_by_hand(code_of(path))]
+    assert found == []
+
+
 def test_the_rules_see_what_they_are_made_for() -> None:
     assert calls('x(snprintf(a, 3, "%s)", f(1)));', "snprintf") == ['snprintf(a, 3, "%s)", f(1))']
     assert [has_fraction(s) for s in ("%.3f", "%g", "%-8.*e", "%5.1lf", "%d", "100 %% full", "%s", "%llu")] == [True] * 4 + [False] * 4
+    loop = "while (n) { ssize_t got = pread(fd, p, n, at); pwritev2(fd, v, 1, 0, 0); if (write(fd, p, n) < 0) return; }"
+    assert [call.split("(")[0] for call in own_calls(loop)] == ["pread", "pwritev2", "write"]
+    assert own_calls("rows_pread(o, at); l->write(ctx, line); log.write(line); fwrite(p, 1, n, f); spread(w); file_write_all(fd, p);") == []
+    hand_made = [r'text_printf(t, ",\"files\":%llu", n);', r'say("{\"name\" : 1}");', r'put("%s\"%s\":[", comma, name);']
+    assert [len(json_by_hand(text)) for text in hand_made] == [1, 1, 1]
+    assert json_by_hand(r'J("files", n); say("{}"); puts("<i class=\"a\">"); error(e, "the array \"%s\": %s", name, cause);') == []
+
+
+FORMATS = re.compile(r"jpe?g|png|webp|hdf5|\bh5|\bwav\b|npy|npz|safetensors|flac|f->arrays|feed/arrays", re.I)
+
+
+def named_formats(text: str) -> list[str]:
+    return FORMATS.findall(text)
+
+
+def test_the_engine_names_no_format() -> None:
+    """What a sample is, the engine knows by a table (src/feed/load_ops.h); formats are the business of the kinds of loads."""
+    found = {path.name: named_formats(path.read_text()) for path in sources("feed/engine")}
+    assert {name: words for name, words in found.items() if words} == {}
+    assert named_formats("if (f->arrays && is_jpeg(x))") == ["f->arrays", "jpeg"]

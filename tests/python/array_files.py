@@ -109,4 +109,5 @@ def spoil_chunks(path: Path, which: list[int], name: str = "features") -> None:
 
 
 def command(*arguments: object, env: dict[str, str] | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *map(str, arguments)], env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run([COMMAND, *map(str, arguments)], env={**os.environ, **(env or {})}, capture_output=True, text=True,
+                          timeout=timeout)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import fullbore as fb
-
 from made_photos import make_photos
 
 

@@ -12,11 +12,11 @@ import pytest
 
 SIGNATURE = {
     "batch_size": 1, "global_batch_size": None, "shuffle": False, "window": None, "seed": 0, "drop_last": False, "transforms": (),
-    "fields": None, "masks": None, "sample": "auto", "group_by": None, "labels": None, "collate": None, "batch_map": None, "classes": None, "class_seed": 0,
-    "per_class": None, "fraction": None, "indices": None, "split": None, "weights": None, "sampler": None, "rank": None, "world_size": None,
-    "threads": None, "memory": None, "cache_dir": None, "cache_limit": None, "cache_ram": None, "preload": False, "allow_external": False,
-    "dtype": None, "layout": "NCHW", "exif": False, "on_error": "raise", "max_errors": None, "framework": "auto", "pin_memory": False, "device": None,
-    "device_normalize": False,
+    "fields": None, "masks": None, "sample": "auto", "group_by": None, "labels": None, "collate": None, "batch_map": None, "classes": None,
+    "class_seed": 0, "per_class": None, "fraction": None, "indices": None, "split": None, "weights": None, "sampler": None, "rank": None,
+    "world_size": None, "threads": None, "memory": None, "cache_dir": None, "cache_limit": None, "cache_ram": None, "preload": False,
+    "allow_external": False, "dtype": None, "layout": "NCHW", "exif": False, "on_error": "raise", "max_errors": None, "framework": "auto",
+    "pin_memory": False, "device": None, "device_normalize": False,
 }
 
 
@@ -35,9 +35,9 @@ def test_the_signature_is_the_agreed_one() -> None:
     ("per_class", 0), ("fraction", 0), ("fraction", 1.5), ("fraction", "half"), ("indices", [-1]), ("indices", []), ("indices", [0.5]),
     ("indices", [True, False]), ("split", "train"), ("split", ("test", 0.5)), ("split", ("train", 1)), ("split", ("train", 0)),
     ("weights", [[1.0]]), ("weights", "heavy"), ("rank", 0), ("world_size", 2), ("threads", 0), ("threads", 1.5), ("memory", 0),
-    ("memory", "lots"), ("cache_dir", 3), ("cache_dir", ""), ("cache_limit", "1GiB"), ("cache_ram", "much"), ("cache_ram", 0), ("dtype", "int32"),
-    ("dtype", "complex64"), ("layout", "CHW"), ("exif", 1), ("on_error", "ignore"), ("max_errors", 3), ("framework", "jax"),
-    ("sample", "column"), ("collate", list), ("collate", fb.Pad(4)), ("window", 10), ("window", 0), ("preload", 1),
+    ("memory", "lots"), ("cache_dir", 3), ("cache_dir", ""), ("cache_limit", "1GiB"), ("cache_ram", "much"), ("cache_ram", 0),
+    ("dtype", "int32"), ("dtype", "complex64"), ("layout", "CHW"), ("exif", 1), ("on_error", "ignore"), ("max_errors", 3),
+    ("framework", "jax"), ("sample", "column"), ("collate", list), ("collate", fb.Pad(4)), ("window", 10), ("window", 0), ("preload", 1),
     ("allow_external", 1), ("pin_memory", 1), ("device", "gpu"), ("device", ""), ("device", True), ("device_normalize", 1),
 ])
 def test_a_wrong_value_is_refused_by_its_name(photos: Path, name: str, value: Any) -> None:

@@ -1,4 +1,5 @@
-"""A sample is a file: a bag of instances, padded, one after another, or drawn from; whole arrays of one shape. h5py and numpy say what is in them."""
+"""A sample is a file: a bag of instances, padded, one after another, or drawn from; whole arrays of one shape. h5py and numpy say what is
+in them."""
 
 from __future__ import annotations
 
@@ -239,7 +240,8 @@ def test_labels_by_a_table_of_names(tmp_path: Path) -> None:
         table.writerow(["path", "label", "months", "event"])
         for i, key in enumerate(sorted(want)):
             table.writerow([key.removesuffix(".h5"), ["benign", "tumour"][i % 2], i / 4, i % 3 == 0])
-    with of(tmp_path / "slides", labels=tmp_path / "labels.csv", fields=("features", "label", "months"), collate=fb.Pad(), shuffle=True) as loader:
+    with of(tmp_path / "slides", labels=tmp_path / "labels.csv", fields=("features", "label", "months"), collate=fb.Pad(),
+            shuffle=True) as loader:
         assert loader.label_classes["label"] == ["benign", "tumour"]
         for batch in loader:
             _, label, months = batch
@@ -295,7 +297,8 @@ def test_a_run_goes_on_where_it_was_left(tmp_path: Path) -> None:
 
 def test_bags_are_audited(tmp_path: Path) -> None:
     make_bags(tmp_path / "slides")
-    for name, options in {"pad": {"collate": fb.Pad()}, "ragged": {"collate": fb.Ragged()}, "drawn": {"transforms": [fb.SampleInstances(2)]}}.items():
+    for name, options in {"pad": {"collate": fb.Pad()}, "ragged": {"collate": fb.Ragged()},
+                          "drawn": {"transforms": [fb.SampleInstances(2)]}}.items():
         with audited(tmp_path / name), of(tmp_path / "slides", shuffle=True, **options) as loader:
             for _ in loader:
                 pass

@@ -33,8 +33,8 @@ def contents(loader: fb.Loader) -> list[tuple[Any, ...]]:
 
 
 def caches_in(tmp_path: Path) -> dict[str, dict[str, Any]]:
-    return {"disk": {"cache_dir": tmp_path / "c"}, "ram": {"cache_ram": "16MiB"}, "both": {"cache_dir": tmp_path / "d", "cache_ram": "300KiB"},
-            "full": {"cache_dir": tmp_path / "e", "cache_limit": "300KiB"}}
+    return {"disk": {"cache_dir": tmp_path / "c"}, "ram": {"cache_ram": "16MiB"},
+            "both": {"cache_dir": tmp_path / "d", "cache_ram": "300KiB"}, "full": {"cache_dir": tmp_path / "e", "cache_limit": "300KiB"}}
 
 
 def check_same(source: Any, tmp_path: Path, **options: Any) -> None:
@@ -61,7 +61,8 @@ def test_rows_are_the_same_with_any_cache(tmp_path: Path, layout: str, how: dict
 @pytest.mark.parametrize("layout", [{}, {"compression": "gzip"}, {"chunks": True, "maxshape": (None, None)}])
 def test_bags_are_the_same_with_any_cache(tmp_path: Path, layout: dict[str, Any], how: dict[str, Any]) -> None:
     make_bags(tmp_path / "slides", 20, **layout)
-    check_same(f"{aged(tmp_path / 'slides')}/*.h5", tmp_path, sample="file", batch_size=4, fields=("features", "coords"), shuffle=True, **how)
+    check_same(f"{aged(tmp_path / 'slides')}/*.h5", tmp_path, sample="file", batch_size=4, fields=("features", "coords"), shuffle=True,
+               **how)
 
 
 @pytest.mark.parametrize("random", [False, True])
@@ -168,7 +169,8 @@ def test_bags_that_change_are_read_anew(tmp_path: Path) -> None:
     folder = tmp_path / "slides"
     make_bags(folder, 6)
     aged(folder)
-    options: dict[str, Any] = {"sample": "file", "fields": ["features"], "collate": fb.Ragged(), "batch_size": 6, "cache_dir": tmp_path / "c"}
+    options: dict[str, Any] = {"sample": "file", "fields": ["features"], "collate": fb.Ragged(), "batch_size": 6,
+                               "cache_dir": tmp_path / "c"}
     with open_arrays(f"{folder}/*.h5", **options) as loader:
         contents(loader)
         settle(loader, "stored", 6)
@@ -198,7 +200,8 @@ def test_damaged_entries_are_read_from_the_source(tmp_path: Path) -> None:
 
 def test_a_budget_holds_with_a_cache(tmp_path: Path) -> None:
     path = aged(make_rows(tmp_path / "a.h5", "contiguous", rows=20_000))
-    with open_arrays(path, fields=["features"], shuffle=True, batch_size=256, memory="24MiB", cache_ram="4MiB", cache_dir=tmp_path / "c", threads=2) as loader:
+    with open_arrays(path, fields=["features"], shuffle=True, batch_size=256, memory="24MiB", cache_ram="4MiB", cache_dir=tmp_path / "c",
+                     threads=2) as loader:
         assert sum(len(batch[0]) for _ in range(2) for batch in loader) == 40_000
         assert loader.stats()["budget"]["peak_bytes"] <= 24 << 20
 

@@ -41,7 +41,8 @@ def slides(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[s
 
 
 def of(manifest: Path, **arguments: Any) -> fb.Loader:
-    return open_arrays(manifest, **{"group_by": "patient", "fields": ("features", "coords", "label"), "batch_size": 2, "shuffle": True, **arguments})
+    return open_arrays(manifest, **{"group_by": "patient", "fields": ("features", "coords", "label"), "batch_size": 2, "shuffle": True,
+                                    **arguments})
 
 
 # ---- what comes

@@ -138,7 +138,8 @@ def test_what_begins_as_something_else_is_that_whatever_follows(tmp_path: Path) 
 # ---- names that do not say what they are
 
 VALUES = np.arange(3000.0).reshape(1000, 3)
-MAKES = {".mat": write_matlab, ".nc": write_netcdf, ".nc4": write_netcdf, ".NC": write_netcdf, ".h5ad": write_netcdf, ".loom": write_netcdf, "": write_netcdf}
+MAKES = {".mat": write_matlab, ".nc": write_netcdf, ".nc4": write_netcdf, ".NC": write_netcdf, ".h5ad": write_netcdf, ".loom": write_netcdf,
+         "": write_netcdf}
 
 
 @pytest.fixture(params=list(MAKES))
@@ -252,7 +253,8 @@ def test_arrays_of_eight_dimensions_come_as_rows_and_as_files(tmp_path: Path, nd
         np.save(path, values)
     else:
         with h5py.File(path, "w") as file:
-            file.create_dataset("x", data=values, **({"chunks": tuple(min(2, n) for n in shape), "compression": "gzip"} if layout == "chunked" else {}))
+            file.create_dataset("x", data=values, **({"chunks": tuple(min(2, n) for n in shape), "compression": "gzip"}
+                                                     if layout == "chunked" else {}))
     options: dict[str, Any] = {"fields": (name,)} if name else {}
     for sample in ("row", "file"):
         with open_arrays(path, sample=sample, batch_size=5, **options) as loader:
@@ -297,7 +299,8 @@ def test_arrays_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     names = make_odd(path)
     check_array(path, "good", np.arange(4.0))
     for name, sample in itertools.product(names, ("row", "file")):
-        with pytest.raises(fb.Error, match=f"{name}|variable-length"), open_arrays(path, fields=(name,), sample=sample, batch_size=4) as loader:
+        with (pytest.raises(fb.Error, match=f"{name}|variable-length"),
+              open_arrays(path, fields=(name,), sample=sample, batch_size=4) as loader):
             next(iter(loader))
 
 

@@ -50,8 +50,8 @@ def test_every_example_of_the_page_runs(here: Path) -> None:
 
 
 def test_the_sizes_on_the_page_are_those_of_the_engine() -> None:
-    source = (ROOT / "src/feed/source_cache.c").read_text()
-    assert "BLOCK_BYTES = 256 << 10" in source and "WHOLE_MOST = 32 << 20" in source
+    assert "ARRAYS_CACHE_BLOCK = 256 << 10" in (ROOT / "src/feed/arrays.h").read_text()
+    assert "KEPT_WHOLE_MOST = 32 << 20" in (ROOT / "src/feed/single/bag.c").read_text()
     for page in ("arrays.md", "caches.md"):
         text = (ROOT / "docs" / page).read_text()
         assert "256 KiB" in text and "32 MiB" in text

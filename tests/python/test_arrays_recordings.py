@@ -21,8 +21,8 @@ LOSSY = ("VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_III")  #
 ONE_CHANNEL = ("GSM610", "G721_32", "NMS_ADPCM_16", "NMS_ADPCM_24", "NMS_ADPCM_32", "G723_24", "G723_40", "DWVW_12", "DWVW_16", "DWVW_24")
 CONTAINERS = ("WAV", "WAVEX", "RF64", "AIFF", "AU", "CAF", "W64", "FLAC", "OGG", "MP3")
 OFTEN = {("WAV", s) for s in ("PCM_16", "PCM_24", "FLOAT", "ULAW", "IMA_ADPCM", "MS_ADPCM", "GSM610")} | {
-    ("RIFX", "PCM_16"), ("RIFX", "FLOAT"), ("RF64", "PCM_16"), ("W64", "MS_ADPCM"), ("AIFF", "PCM_16"), ("AU", "PCM_24"), ("CAF", "ALAC_16"),
-    ("FLAC", "PCM_16"), ("OGG", "VORBIS"),
+    ("RIFX", "PCM_16"), ("RIFX", "FLOAT"), ("RF64", "PCM_16"), ("W64", "MS_ADPCM"), ("AIFF", "PCM_16"), ("AU", "PCM_24"),
+    ("CAF", "ALAC_16"), ("FLAC", "PCM_16"), ("OGG", "VORBIS"),
 }
 ALL = sorted({(c, s) for c in CONTAINERS for s in soundfile.available_subtypes(c)} | {("RIFX", s) for s in ("PCM_16", "PCM_24", "FLOAT")})
 MONO = [k for k in ALL if IS_SOAK or k in OFTEN]
@@ -36,7 +36,8 @@ def noise(seed: int, frames: int, channels: int) -> Array:
 def write(path: Path, container: str, subtype: str, frames: int, channels: int, seed: int = 0) -> None:
     kind, endian = ("WAV", "BIG") if container == "RIFX" else (container, "FILE")
     try:
-        soundfile.write(path, noise(seed, frames, channels), 48000 if subtype == "OPUS" else RATE, format=kind, subtype=subtype, endian=endian)
+        soundfile.write(path, noise(seed, frames, channels), 48000 if subtype == "OPUS" else RATE, format=kind, subtype=subtype,
+                        endian=endian)
     except (soundfile.LibsndfileError, ValueError) as error:
         pytest.skip(f"soundfile does not write {container} {subtype}: {error}")
 

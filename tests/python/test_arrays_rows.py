@@ -77,8 +77,8 @@ def test_rows_that_are_not_in_memory_are_read_all_the_same(rows: Path) -> None:
     np.testing.assert_array_equal(epoch_of(rows, shuffle=True), want)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64",
-                                   ">f4", ">i2", ">u8", "bool"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
+                                   "float64", ">f4", ">i2", ">u8", "bool"])
 @pytest.mark.parametrize("layout", ["contiguous", "gzip shuffle fletcher32", "split columns gzip"])
 def test_every_dtype_equals_h5py(tmp_path: Path, dtype: str, layout: str) -> None:
     values = (numbers(150) > 0 if dtype == "bool" else np.abs(numbers(150))).astype(dtype)
@@ -106,7 +106,8 @@ def test_npy_in_either_order_npz_and_safetensors(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "deflated.npz", features=values, labels=np.arange(300))
     np.savez_compressed(tmp_path / "fortran.npz", features=np.asfortranarray(values), labels=np.arange(300))
     for name in ("c.npy", "f.npy"):
-        np.testing.assert_array_equal(epoch_of(tmp_path / name, shuffle=True), values[[row_of_key(k) for k in keys_of(tmp_path / name, shuffle=True)]])
+        order = [row_of_key(k) for k in keys_of(tmp_path / name, shuffle=True)]
+        np.testing.assert_array_equal(epoch_of(tmp_path / name, shuffle=True), values[order])
     for name in ("stored.npz", "deflated.npz", "fortran.npz"):
         with open_arrays(tmp_path / name, fields=FIELDS, sample="row", shuffle=True) as loader:
             assert sorted(check_epoch(loader, values)) == list(range(300))
@@ -185,7 +186,8 @@ def test_several_files_lie_end_to_end(tmp_path: Path) -> None:
     want = np.concatenate([numbers(100 + 37 * i, seed=i) for i in range(len(parts))])
     for threads in (1, 3):
         np.testing.assert_array_equal(epoch_of(f"{tmp_path}/*.h5", fields=["features"], threads=threads), want)
-    got, keys = epoch_of(f"{tmp_path}/*.h5", fields=["features"], shuffle=True), keys_of(f"{tmp_path}/*.h5", fields=["features"], shuffle=True)
+    got = epoch_of(f"{tmp_path}/*.h5", fields=["features"], shuffle=True)
+    keys = keys_of(f"{tmp_path}/*.h5", fields=["features"], shuffle=True)
     starts = {part.name: int(sum(100 + 37 * k for k in range(i))) for i, part in enumerate(parts)}
     np.testing.assert_array_equal(got, want[[starts[key.split("#")[0]] + row_of_key(key) for key in keys]])
     assert len(set(keys)) == len(want)
@@ -200,7 +202,8 @@ def test_a_file_without_rows_among_others_is_passed_over(tmp_path: Path) -> None
 
 def test_a_list_of_files_is_taken_in_the_order_of_its_paths(tmp_path: Path) -> None:
     paths = [make_rows(tmp_path / f"{name}.h5", rows=50, seed=i) for i, name in enumerate("ba")]
-    np.testing.assert_array_equal(epoch_of(paths, sample="row", fields=["features"]), np.concatenate([numbers(50, seed=1), numbers(50, seed=0)]))
+    np.testing.assert_array_equal(epoch_of(paths, sample="row", fields=["features"]),
+                                  np.concatenate([numbers(50, seed=1), numbers(50, seed=0)]))
 
 
 # ---- which rows, in which order

@@ -13,8 +13,8 @@ from array_files import open_arrays
 from trust import audit, audited, epochs
 
 RATE = 16000
-KINDS = {"u8.wav": "PCM_U8", "s16.wav": "PCM_16", "s24.WAV": "PCM_24", "s32.wav": "PCM_32", "f32.wav": "FLOAT", "f64.wav": "DOUBLE", "a.wav": "ALAW",
-         "mu.wav": "ULAW", "c.flac": "PCM_16", "d.ogg": "VORBIS", "e.aiff": "PCM_16"}
+KINDS = {"u8.wav": "PCM_U8", "s16.wav": "PCM_16", "s24.WAV": "PCM_24", "s32.wav": "PCM_32", "f32.wav": "FLOAT", "f64.wav": "DOUBLE",
+         "a.wav": "ALAW", "mu.wav": "ULAW", "c.flac": "PCM_16", "d.ogg": "VORBIS", "e.aiff": "PCM_16"}
 
 
 def sound(seed: int, frames: int, channels: int = 1) -> np.ndarray[Any, Any]:

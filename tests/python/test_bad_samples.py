@@ -46,7 +46,8 @@ def test_skip_says_when_nothing_good_is_found(tmp_path: Path) -> None:
     make_photos(tmp_path, 30)
     for path in tmp_path.rglob("*.jpg"):
         path.write_bytes(b"nothing")
-    with open_loader(tmp_path, on_error="skip") as loader, pytest.raises(fb.SampleError, match="257 of 257 samples tried for one place") as caught:
+    with (open_loader(tmp_path, on_error="skip") as loader,
+          pytest.raises(fb.SampleError, match="257 of 257 samples tried for one place") as caught):
         list(loader)
     assert "bad_samples" in caught.value.remedy
 

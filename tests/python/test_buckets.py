@@ -138,7 +138,8 @@ def test_the_rank_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(("arguments", "text"), [
     (([], 4), "lengths are not"), (([[1, 2]], 4), "lengths are not"), ((["a"], 4), "lengths are not"),
-    (([1, float("nan")], 4), "sample 1 is nan"), (([1, -2], 4), "sample 1 is -2"), (([1], 0), "batch_size is 0"), (([1], 2.5), "batch_size is 2.5"),
+    (([1, float("nan")], 4), "sample 1 is nan"), (([1, -2], 4), "sample 1 is -2"), (([1], 0), "batch_size is 0"),
+    (([1], 2.5), "batch_size is 2.5"),
 ])
 def test_wrong_lengths_are_refused(arguments: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import fullbore as fb
 import numpy as np
 import pytest
 from PIL import Image
-
-import fullbore as fb
 
 
 def picture(width: int, height: int, seed: int) -> Image.Image:

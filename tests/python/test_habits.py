@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fullbore as fb
 import numpy as np
 import pytest
-
-import fullbore as fb
 
 SMALL: dict[str, Any] = {"framework": "numpy", "transforms": [fb.Resize((8, 8))]}
 

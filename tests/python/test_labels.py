@@ -8,13 +8,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import fullbore as fb
 import numpy as np
 import pytest
-from PIL import Image
-
-import fullbore as fb
-
 from made_photos import make_photos
+from PIL import Image
 
 NUMPY: dict[str, Any] = {"framework": "numpy", "layout": "NHWC", "transforms": [fb.Resize((8, 8))]}
 

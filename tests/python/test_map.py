@@ -8,11 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import fullbore as fb
 import numpy as np
 import pytest
 from PIL import Image
-
-import fullbore as fb
 
 NUMPY: dict[str, Any] = {"framework": "numpy", "layout": "NHWC"}
 

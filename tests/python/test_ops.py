@@ -10,10 +10,10 @@ from typing import Any
 import fullbore as fb
 import numpy as np
 import pytest
-from made_photos import photo
 from fullbore import ops
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from made_photos import photo
 from PIL import Image, ImageOps
 
 

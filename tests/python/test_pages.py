@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from made_photos import make_photos
 
 ROOT = Path(__file__).resolve().parent.parent.parent

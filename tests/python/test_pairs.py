@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fullbore as fb
 import numpy as np
 import pytest
-from PIL import Image
-
-import fullbore as fb
 from fullbore.errors import UsageError
+from PIL import Image
 
 GEOMETRY = [fb.RandomResizedCrop(24), fb.RandomHorizontalFlip(), fb.RandomVerticalFlip()]
 ORIENTATION = 0x0112
@@ -77,7 +76,7 @@ def load(source: Path, **options: Any) -> fb.Loader:
 def test_a_mask_gets_the_geometry_of_its_picture_and_keeps_its_numbers(pairs: Path) -> None:
     seen = 0
     with load(pairs, shuffle=True, fields=("image", "mask"), layout="NHWC") as loader:
-        for epoch in range(3):
+        for _ in range(3):
             for batch in loader:
                 images, masks = batch
                 assert masks.dtype == np.uint8 and masks.shape == (len(batch.sample_keys), 24, 24)
@@ -92,8 +91,8 @@ def test_a_mask_gets_the_geometry_of_its_picture_and_keeps_its_numbers(pairs: Pa
 
 def test_colours_and_normalize_leave_masks_alone(pairs: Path) -> None:
     plain = load(pairs, shuffle=True)
-    coloured = load(pairs, shuffle=True, transforms=[GEOMETRY[0], fb.ColorJitter(0.9, 0.9, 0.9, 0.4), fb.RandomGrayscale(0.5), *GEOMETRY[1:],
-                                                     fb.Normalize.imagenet()])
+    coloured = load(pairs, shuffle=True, transforms=[GEOMETRY[0], fb.ColorJitter(0.9, 0.9, 0.9, 0.4), fb.RandomGrayscale(0.5),
+                                                     *GEOMETRY[1:], fb.Normalize.imagenet()])
     with plain, coloured:
         for a, b in zip(plain, coloured, strict=True):
             assert a[0].dtype == np.uint8 and b[0].dtype == np.float32 and b[1].dtype == np.uint8
@@ -117,7 +116,8 @@ def test_every_geometric_step_moves_picture_and_mask_alike(tmp_path: Path, trans
         Image.fromarray(numbers).save(tmp_path / f"t{i}.png")
         lines.append(f"i{i}.png,t{i}.png")
     (tmp_path / "list.csv").write_text("\n".join(lines))
-    steps = [fb.Resize(t.size if len(t.size) == 2 else t.size[0], interpolation="nearest") if isinstance(t, fb.Resize) else t for t in transforms]
+    steps = [fb.Resize(t.size if len(t.size) == 2 else t.size[0], interpolation="nearest") if isinstance(t, fb.Resize) else t
+             for t in transforms]
     with load(tmp_path / "list.csv", transforms=steps, masks=["target"], layout="NHWC") as loader:
         for images, masks in loader:
             border = (images[..., 0] != masks)  # only where a border has a colour of its own
@@ -137,7 +137,8 @@ def test_exif_turns_the_mask_as_it_turns_the_picture(tmp_path: Path) -> None:
         lines.append(f"{orientation}.jpg,m{orientation}.png")
     (tmp_path / "pairs.csv").write_text("\n".join(lines))
     turns = {2: (Image.Transpose.FLIP_LEFT_RIGHT,), 3: (Image.Transpose.ROTATE_180,), 4: (Image.Transpose.FLIP_TOP_BOTTOM,),
-             5: (Image.Transpose.TRANSPOSE,), 6: (Image.Transpose.ROTATE_270,), 7: (Image.Transpose.TRANSVERSE,), 8: (Image.Transpose.ROTATE_90,)}
+             5: (Image.Transpose.TRANSPOSE,), 6: (Image.Transpose.ROTATE_270,), 7: (Image.Transpose.TRANSVERSE,),
+             8: (Image.Transpose.ROTATE_90,)}
     with load(tmp_path / "pairs.csv", batch_size=1, transforms=[fb.CenterCrop(18)], exif=True) as loader:
         for (_, masks), orientation in zip(loader, range(1, 9), strict=True):
             turned = Image.open(tmp_path / f"m{orientation}.png")
@@ -158,7 +159,8 @@ def test_two_views_are_pictures_with_the_same_draws(tmp_path: Path) -> None:
         lines.append(f"l{i}.png,r{i}.webp,d{i}.png")
     (tmp_path / "views.csv").write_text("\n".join(lines))
     steps = [*GEOMETRY, fb.ColorJitter(0.4, 0.4, 0.4, 0.1), fb.Normalize.imagenet()]
-    with load(tmp_path / "views.csv", transforms=steps, shuffle=True, fields=("left", "right", "depth_mask"), layout="channels_last") as loader:
+    with load(tmp_path / "views.csv", transforms=steps, shuffle=True, fields=("left", "right", "depth_mask"),
+              layout="channels_last") as loader:
         for batch in loader:
             assert batch.names == ("image", "right", "depth_mask")
             left, right, depth = batch
@@ -192,7 +194,8 @@ def test_views_are_normalised_on_the_device_and_masks_are_not(tmp_path: Path) ->
     with load(source, transforms=steps, device="emulated:12GB/s,20us", device_normalize=True, framework="torch") as there, \
             load(source, transforms=steps, framework="torch") as here:
         for a, b in zip(there, here, strict=True):
-            assert a.names == ("image", "mask", "view") and all(bool((x == y).all()) and x.dtype == y.dtype for x, y in zip(a, b, strict=True))
+            assert a.names == ("image", "mask", "view") and all(bool((x == y).all()) and x.dtype == y.dtype
+                                                                for x, y in zip(a, b, strict=True))
 
 
 # -------------------------------------------------------------------------------------------------------- fields and labels
@@ -255,7 +258,8 @@ def test_the_other_manifests_name_files_as_well(pairs: Path, suffix: str) -> Non
 
 def test_a_column_of_names_that_are_nowhere_stays_a_label(tmp_path: Path) -> None:
     source = make_pairs(tmp_path / "x", 4)
-    source.write_text("image,came_from\n" + "\n".join(f"{line.split(',')[0]},old/{i}.jpg" for i, line in enumerate(source.read_text().splitlines()[1:])))
+    source.write_text("image,came_from\n" + "\n".join(f"{line.split(',')[0]},old/{i}.jpg"
+                                                      for i, line in enumerate(source.read_text().splitlines()[1:])))
     with load(source) as loader:
         batch = next(iter(loader))
         assert batch.names == ("image", "came_from") and loader.classes == [f"old/{i}.jpg" for i in range(4)]

@@ -47,6 +47,30 @@ def policies() -> dict[str, set[int]]:
     return found
 
 
+def niceness() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found[(task / "comm").read_text().strip()] = os.getpriority(os.PRIO_PROCESS, int(task.name))
+    return found
+
+
+def test_only_the_worker_on_the_last_core_lets_the_step_go_first(photos: Path) -> None:
+    """All of them being nice would starve the loader beside any other program."""
+    cores = len(os.sched_getaffinity(0))
+    if cores < 2 or os.getpriority(os.PRIO_PROCESS, 0) > 9:
+        pytest.skip("needs two cores, and to be less nice than it gets")
+    own, last = os.getpriority(os.PRIO_PROCESS, 0), f"fb-w{cores - 1}"
+    with open_loader(photos, threads=cores) as loader:
+        next(iter(loader))
+        for _ in range(1000):
+            found = niceness()
+            if found.get(last) == own + 10:
+                break
+            time.sleep(0.01)
+    assert (found["fb-w0"], found[last]) == (own, own + 10)
+
+
 def test_the_engines_threads_work_in_the_background_and_the_programs_own_does_not(photos: Path) -> None:
     ours = {"fb-w0", "fb-w1", "fb-w2", "fb-plan", "fb-help"}
     with open_loader(photos, threads=3) as loader:
@@ -65,7 +89,8 @@ FORBIDDEN = """
 import ctypes, struct, sys
 import fullbore as fb
 number = {"x86_64": 314, "aarch64": 274}[__import__("platform").machine()]  # sched_setattr
-code = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, number, 0x06, 0, 0, 0x50001, 0x06, 0, 0, 0x7FFF0000)  # load it; is it that? EPERM; allowed
+# load it; is it that? EPERM; allowed
+code = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, number, 0x06, 0, 0, 0x50001, 0x06, 0, 0, 0x7FFF0000)
 memory = ctypes.create_string_buffer(code, len(code))
 program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(memory)), 16)
 libc = ctypes.CDLL(None)

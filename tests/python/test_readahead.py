@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import fullbore as fb
+import pytest
 from fullbore import _readahead
 from fullbore.torch import readahead
 

@@ -66,9 +66,9 @@ def test_a_long_first_scan_shows_progress_on_a_terminal_only(tmp_path: Path) -> 
     source, made, seen = tmp_path / "many" / "a", 0, b""
     source.mkdir(parents=True)
     while b"scanning" not in seen and made < 160_000:  # until it is long enough for this machine
-        for made in range(made, made + 20_000):
-            (source / f"{made}.jpg").touch()
-        made += 1
+        for number in range(made, made + 20_000):
+            (source / f"{number}.jpg").touch()
+        made += 20_000
         for folder in (source, source.parent):
             os.utime(folder, (1e9, 1e9))  # one that was changed just now is looked at again
         seen = seen_on_a_terminal(source.parent, tmp_path / f"cache{made}")

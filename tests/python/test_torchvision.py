@@ -8,10 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import fullbore as fb
 import numpy as np
 import pytest
-
-import fullbore as fb
 from fullbore._arguments import steps_of
 
 torch = pytest.importorskip("torch")

@@ -1,7 +1,7 @@
 """Any run, cut into any pieces: the same samples with the same pixels as an uninterrupted one, and the audit proves it.
 
-The model is a list of positions. A run is a sequence of sessions; each has its own world, batch size and threads, may skip batches, and goes
-on from the state of the session before it, or from an earlier one, as after a kill.
+The model is a list of positions. A run is a sequence of sessions; each has its own world, batch size and threads, may skip batches, and
+goes on from the state of the session before it, or from an earlier one, as after a kill.
 """
 
 from __future__ import annotations

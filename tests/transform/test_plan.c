@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/checksum.h"
+#include "base/text/json_writer.h"
 #include "transform/draws.h"
 #include "transform/pipeline.h"
 #include "transform/pipeline_internal.h"
@@ -82,7 +83,7 @@ static void regions_are_inside_the_image(void **state)
             planned++;
             assert_true(is_inside(&plan.region, h.height, h.width));
             bool is_turned = h.orientation >= 5 && h.orientation <= 8;
-            assert_true(is_inside(&plan.draw.crop, is_turned ? h.width : h.height, is_turned ? h.height : h.width));
+            assert_true(is_inside(&plan.seen, is_turned ? h.width : h.height, is_turned ? h.height : h.width));
             for (int k = 0; k < p->step_count; k++)
                 assert_true(is_inside(&plan.step[k].need, plan.step[k].in_height, plan.step[k].in_width));
         }
@@ -179,8 +180,7 @@ static void a_crop_before_the_resize_is_the_region_to_decode(void **state)
     struct plan plan;
     for (uint64_t i = 0; i < 200; i++) {
         assert_true(plan_some(p, &h, i, &plan));
-        assert_memory_equal(&plan.region, &plan.draw.crop, sizeof(plan.region));
-        assert_true(plan.draw.has == (DRAW_HAS_CROP | DRAW_HAS_HFLIP));
+        assert_memory_equal(&plan.region, &plan.seen, sizeof(plan.region));
     }
     pipeline_close(p);
 }
@@ -303,26 +303,42 @@ static void a_budget_too_small_is_said(void **state)
     pipeline_close(p);
 }
 
-static void draws_are_told_as_json(void **state)
+static int show(struct pipeline *p, const struct plan *plan, char *out, size_t out_size)
+{
+    double record[4 + PIPELINE_MAX_STEPS * STEP_VALUES];
+    struct text t = {.data = out, .capacity = out_size, .limit = out_size - 1};
+    struct json_writer w = {.out = &t};
+    pipeline_keep_draws(&p, 0, plan, record);
+    json_begin_object(&w, NULL);
+    pipeline_show_draws(&p, 1, record, &w);
+    json_end(&w);
+    return (int)t.length;
+}
+
+static void draws_are_shown_by_their_steps(void **state)
 {
     (void)state;
-    struct draw d = {.has = DRAW_HAS_CROP, .crop = {1, 2, 3, 4}, .jitter_order = {255, 255, 255, 255}};
-    char out[256];
-    int n = pipeline_draw_json(&d, out, sizeof(out));
-    assert_string_equal(out, "{\"top\":1,\"left\":2,\"height\":3,\"width\":4}");
-    assert_int_equal(n, strlen(out));
-    d.has |= DRAW_HAS_HFLIP | DRAW_HAS_VFLIP | DRAW_HAS_JITTER | DRAW_HAS_GRAY;
-    d.hflip = true;
-    d.jitter_order[0] = 3;
-    d.jitter_order[1] = 0;
-    d.hue = -0.25f;
-    d.brightness = 1.5f;
-    n = pipeline_draw_json(&d, out, sizeof(out));
-    assert_string_equal(out, "{\"top\":1,\"left\":2,\"height\":3,\"width\":4,\"hflip\":true,\"vflip\":false,\"jitter\":[[\"hue\",-0.25],["
-                             "\"brightness\",1.5]],\"gray\":false}");
-    char cut[10];
-    assert_int_equal(pipeline_draw_json(&d, cut, sizeof(cut)), n);
-    assert_string_equal(cut, "{\"top\":1,");
+    static const struct {
+        const char *spec, *shown;
+    } cases[] = {
+        {"center_crop size=4,3", "{\"top\":3,\"left\":4,\"height\":4,\"width\":3}"},
+        {"random_horizontal_flip p=1; random_vertical_flip p=0; random_grayscale p=0",
+         "{\"top\":0,\"left\":0,\"height\":10,\"width\":11,\"hflip\":true,\"vflip\":false,\"gray\":false}"},
+        {"random_horizontal_flip p=1; random_grayscale p=1; random_horizontal_flip p=1; random_grayscale p=0",
+         "{\"top\":0,\"left\":0,\"height\":10,\"width\":11,\"hflip\":false,\"gray\":true}"},
+        {"color_jitter hue=-0.25,-0.25; color_jitter; color_jitter brightness=1.5,1.5",
+         "{\"top\":0,\"left\":0,\"height\":10,\"width\":11,\"jitter\":[[\"hue\",-0.25],[\"brightness\",1.5]]}"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pipeline *p = opened(cases[i].spec, FB_NCHW, false);
+        struct image_header h = {11, 10, 1};
+        struct plan plan;
+        char out[256];
+        assert_true(plan_some(p, &h, i, &plan));
+        show(p, &plan, out, sizeof(out));
+        assert_string_equal(out, cases[i].shown);
+        pipeline_close(p);
+    }
 }
 
 /* The values themselves are frozen: another number here is another training run for everybody. */
@@ -346,7 +362,7 @@ static void draws_are_the_same_for_ever(void **state)
         struct plan plan;
         char json[512];
         assert_true(plan_some(p, &h, i, &plan));
-        checksum_add(sum, json, (size_t)pipeline_draw_json(&plan.draw, json, sizeof(json)));
+        checksum_add(sum, json, (size_t)show(p, &plan, json, sizeof(json)));
     }
     assert_int_equal(checksum_value(sum), FROZEN_DRAWS);
     checksum_close(sum);
@@ -384,7 +400,7 @@ int main(void)
         cmocka_unit_test(only_untouched_pixels_are_an_identity),
         cmocka_unit_test(a_place_or_region_of_another_size_is_refused),
         cmocka_unit_test(a_budget_too_small_is_said),
-        cmocka_unit_test(draws_are_told_as_json),
+        cmocka_unit_test(draws_are_shown_by_their_steps),
         cmocka_unit_test(draws_are_the_same_for_ever),
         cmocka_unit_test(our_exp_and_log_are_libms_but_for_the_last_bits),
     };

@@ -165,7 +165,7 @@ static void every_transform_describes_its_options(void **state)
 {
     (void)state;
     for (const struct transform_ops *const *t = transform_list; *t; t++) {
-        assert_ptr_equal(transform_find((*t)->name), *t);
+        assert_ptr_equal(transform_find((*t)->name, (*t)->takes), *t);
         for (const struct option *o = (*t)->options; o->name; o++)
             assert_true(o->help && strlen(o->help) > 10);
     }

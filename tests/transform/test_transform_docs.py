@@ -2,7 +2,6 @@
 import re
 
 import numpy as np
-
 from transform_client import REPO, Tool
 
 PAGE = (REPO / "docs" / "transforms.md").read_text()
@@ -11,7 +10,7 @@ PAGE = (REPO / "docs" / "transforms.md").read_text()
 def known():
     """name -> options, read from the tables in the source."""
     tables, names = {}, {}
-    for path in sorted((REPO / "src" / "transform").glob("*.c")):
+    for path in sorted((REPO / "src" / "transform").rglob("*.c")):
         text = path.read_text()
         here = {m[1]: re.findall(r'\{"(\w+)", OPTION_', m[2]) for m in re.finditer(r"struct option (\w+)\[\] = \{(.*?)\n?\};", text, re.S)}
         tables.update(here)

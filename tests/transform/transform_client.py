@@ -65,7 +65,7 @@ class Tool:
         return np.frombuffer(data, np.uint8).reshape(out_height, out_width, c)
 
     def draws(self, spec, count, height, width, seed) -> np.ndarray:
-        """Rows of top, left, height, width, hflip, vflip, gray, brightness, contrast, saturation, hue, order (4)."""
+        """Rows of top, left, height, width, then eight numbers of each step that shows draws: those of its plan."""
         code, text, data = self._ask(f"draws {count} {seed} {height} {width} {len(spec.encode())}", spec.encode())
         assert code == 0, text
-        return np.frombuffer(data, np.float64).reshape(count, 15)
+        return np.frombuffer(data, np.float64).reshape(count, -1)

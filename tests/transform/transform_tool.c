@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "base/text/json_writer.h"
 #include "transform/pipeline.h"
 
 struct answer {
@@ -64,20 +65,27 @@ static struct image cut_region(const uint8_t *pixels, uint32_t width, const stru
     return out;
 }
 
-static void describe(struct text *t, const struct plan *plan, bool is_identity)
+enum { MOST_DRAWS = 4 + PIPELINE_MAX_STEPS * STEP_VALUES };
+
+static void describe(struct text *t, struct pipeline *p, const struct plan *plan, bool is_identity)
 {
-    char draw[512];
-    pipeline_draw_json(&plan->draw, draw, sizeof(draw));
-    text_printf(t, "{\"steps\":[");
+    double record[MOST_DRAWS];
+    struct json_writer w = {.out = t};
+    pipeline_keep_draws(&p, 0, plan, record);
+    json_begin_object(&w, NULL);
+    json_begin_object(&w, "draw");
+    pipeline_show_draws(&p, 1, record, &w);
+    json_end(&w);
+    text_printf(t, ",\"steps\":[");
     for (int i = 0; i < PIPELINE_MAX_STEPS; i++)
         for (int k = 0; k < 8; k++)
             text_printf(t, "%s%s%.17g%s", i && !k ? "," : "", k ? "," : "[", plan->step[i].value[k], k == 7 ? "]" : "");
-    text_printf(t, "],\"draw\":%s,\"out\":[%u,%u],\"region\":[%u,%u,%u,%u],\"scratch_bytes\":%zu,\"is_identity\":%s}", draw,
-                plan->out_height, plan->out_width, plan->region.top, plan->region.left, plan->region.height, plan->region.width,
-                plan->scratch_bytes, is_identity ? "true" : "false");
+    text_printf(t, "],\"out\":[%u,%u],\"region\":[%u,%u,%u,%u],\"scratch_bytes\":%zu,\"is_identity\":%s}", plan->out_height,
+                plan->out_width, plan->region.top, plan->region.left, plan->region.height, plan->region.width, plan->scratch_bytes,
+                is_identity ? "true" : "false");
 }
 
-static void run_planned(const struct pipeline *p, const struct plan *plan, const uint8_t *pixels, struct answer *a)
+static void run_planned(struct pipeline *p, const struct plan *plan, const uint8_t *pixels, struct answer *a)
 {
     bool is_digest = pipeline_dtype(p) == FB_UINT64;
     uint32_t height = is_digest ? 1 : plan->out_height, width = is_digest ? 1 : plan->out_width;
@@ -87,7 +95,7 @@ static void run_planned(const struct pipeline *p, const struct plan *plan, const
     struct place out = {a->data, pipeline_dtype(p), pipeline_layout(p), height, width};
     struct scratch scratch = {0};
     pipeline_run(p, plan, &decoded, &out, &scratch, &a->error);
-    describe(&a->text, plan, pipeline_is_identity(p, plan));
+    describe(&a->text, p, plan, pipeline_is_identity(p, plan));
     scratch_free(&scratch);
     free(decoded.data);
 }
@@ -132,18 +140,7 @@ static void resize(const char *line)
     free(pixels);
 }
 
-/* The data are struct draw's numbers as doubles: crop (4), hflip, vflip, gray, factors (4), order (4). */
-enum { DRAW_NUMBERS = 15 };
-
-static void put_draw(double *to, const struct draw *d)
-{
-    const double n[DRAW_NUMBERS] = {
-        d->crop.top,       d->crop.left, d->crop.height, d->crop.width, d->hflip,           d->vflip,           d->gray,
-        d->brightness,     d->contrast,  d->saturation,  d->hue,        d->jitter_order[0], d->jitter_order[1], d->jitter_order[2],
-        d->jitter_order[3]};
-    memcpy(to, n, sizeof(n));
-}
-
+/* The data are the records of draws: what is seen (4 numbers), then STEP_VALUES of each step that shows some. */
 static void draws(const char *line)
 {
     uint64_t seed, count;
@@ -152,15 +149,17 @@ static void draws(const char *line)
     if (sscanf(line, "draws %" SCNu64 " %" SCNu64 " %u %u %zu", &count, &seed, &height, &width, &spec_bytes) != 5)
         exit(2);
     char *spec = take_text(spec_bytes);
-    struct answer a = {.text.limit = 64, .bytes = count * DRAW_NUMBERS * sizeof(double)};
-    a.data = malloc(a.bytes);
+    struct answer a = {.text.limit = 64};
     struct image_header h = {width, height, 1};
     struct pipeline *p = NULL;
     struct plan plan;
     int rc = pipeline_open(&p, spec, 0, FB_NCHW, false, &a.error);
+    size_t numbers = rc == 0 ? pipeline_draw_numbers(&p, 1) : 0;
+    a.bytes = count * numbers * sizeof(double);
+    a.data = malloc(a.bytes);
     for (uint64_t i = 0; rc == 0 && i < count; i++) {
         rc = pipeline_plan(p, &h, rng_stream(RNG_TRANSFORM, seed, 0, i, 0), &plan, &a.error);
-        put_draw((double *)(void *)a.data + i * DRAW_NUMBERS, &plan.draw);
+        pipeline_keep_draws(&p, 0, &plan, (double *)(void *)a.data + i * numbers);
     }
     give(&a);
     pipeline_close(p);

@@ -329,7 +329,8 @@ class Runs:
                 lanes.setdefault("alone" if self.options.gains else program.lane, []).append(program)
             for program in lanes.pop("alone", []):
                 self.do(program, seed, once)
-            beside = [threading.Thread(target=lambda mine=mine: [self.do(p, seed, once) for p in mine]) for mine in lanes.values()]
+            beside = [threading.Thread(target=lambda mine=mine, seed=seed: [self.do(p, seed, once) for p in mine])
+                      for mine in lanes.values()]
             for thread in beside:
                 thread.start()
             for thread in beside:

@@ -1,6 +1,6 @@
 /* What kind of file system a file lies on, by the numbers of statfs(2). */
-#ifndef FB_BASE_FILE_KIND_H
-#define FB_BASE_FILE_KIND_H
+#ifndef FB_BASE_FILE_FILE_KIND_H
+#define FB_BASE_FILE_FILE_KIND_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* Whose word is taken: what a program keeps between its runs is believed only if nobody else could have put it there, as ssh does with
  * keys. */
-#ifndef FB_BASE_OWNER_H
-#define FB_BASE_OWNER_H
+#ifndef FB_BASE_FILE_FILE_OWNER_H
+#define FB_BASE_FILE_FILE_OWNER_H
 
 #include <sys/stat.h>
 

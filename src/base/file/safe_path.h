@@ -4,8 +4,8 @@
  * RESOLVE_NO_SYMLINKS, or, where the kernel or a sandbox does not know that call, part by part with O_NOFOLLOW. So whatever the name says,
  * and whatever links lie in the folder, nothing outside of it is ever made, opened or replaced.
  */
-#ifndef FB_BASE_BENEATH_H
-#define FB_BASE_BENEATH_H
+#ifndef FB_BASE_FILE_SAFE_PATH_H
+#define FB_BASE_FILE_SAFE_PATH_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* Options as data: a table of (name, type, place, range, default, help) drives the command line, `key=value` specs and their help. */
-#ifndef FB_BASE_OPTIONS_H
-#define FB_BASE_OPTIONS_H
+#ifndef FB_BASE_TEXT_OPTIONS_H
+#define FB_BASE_TEXT_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +35,8 @@ struct option {
     const char *help;           /* one line, with unit and default */
 };
 
-/* Sets one option from text. `stage` and `what` name the owner in errors ("transform", "resize"); `what` NULL: the command line. Table ends with a NULL name. */
+/* Sets one option from text. `stage` and `what` name the owner in errors ("transform", "resize"); `what` NULL: the command line. Table
+ * ends with a NULL name. */
 int option_set(const struct option *table, void *target, const char *name, const char *value, const char *stage, const char *what,
                struct fb_error *e);
 const struct option *option_find(const struct option *table, const char *name);

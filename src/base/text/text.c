@@ -121,9 +121,8 @@ static bool is_between(const unsigned char *p, unsigned first, unsigned last)
     return p[2] >= first && p[2] <= last;
 }
 
-/* Does the UTF-8 character at s steer a terminal rather than show something? C0 and C1 controls, line separators, and the marks that turn
- * the direction of writing (with them a name shows as another one). */
-static bool is_steering(const char *s, int length)
+/* C0 and C1 controls, line separators, and the marks that turn the direction of writing (with them a name shows as another one). */
+bool text_is_steering(const char *s, int length)
 {
     const unsigned char *p = (const unsigned char *)s;
     if (length == 1)
@@ -133,37 +132,6 @@ static bool is_steering(const char *s, int length)
     if (length != 3 || p[0] != 0xE2)
         return false;
     return (p[1] == 0x80 && (is_between(p, 0x8E, 0x8F) || is_between(p, 0xA8, 0xAE))) || (p[1] == 0x81 && is_between(p, 0xA6, 0xA9));
-}
-
-/* The code point of a valid character. */
-static unsigned code_point(const char *s, int length)
-{
-    static const unsigned char lead_mask[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-    unsigned code = (unsigned char)s[0] & lead_mask[length];
-    for (int i = 1; i < length; i++)
-        code = code << 6 | ((unsigned char)s[i] & 0x3F);
-    return code;
-}
-
-void text_json_string(struct text *t, const char *s)
-{
-    text_append(t, "\"", 1);
-    for (size_t n = strlen(s); n > 0;) {
-        unsigned char c = (unsigned char)*s;
-        int length = text_utf8_length(s, n);
-        if (length == 0)
-            text_printf(t, "\\udc%02x", c);
-        else if (c == '"' || c == '\\')
-            text_printf(t, "\\%c", c);
-        else if (is_steering(s, length))
-            text_printf(t, "\\u%04x", code_point(s, length));
-        else
-            text_append(t, s, (size_t)length);
-        size_t step = length ? (size_t)length : 1;
-        s += step;
-        n -= step;
-    }
-    text_append(t, "\"", 1);
 }
 
 void text_free(struct text *t)
@@ -177,7 +145,7 @@ void text_free(struct text *t)
 static size_t shown_as(const char *s, size_t n, char piece[8])
 {
     int length = text_utf8_length(s, n);
-    if (length == 0 || is_steering(s, length)) {
+    if (length == 0 || text_is_steering(s, length)) {
         /* the rest of an escaped character is then not UTF-8 and follows the same way */
         snprintf(piece, 8, "\\x%02x", (unsigned char)*s);
         return 1;
@@ -191,7 +159,7 @@ bool text_is_harmless(const char *s)
 {
     for (size_t n = strlen(s); n > 0;) {
         int length = text_utf8_length(s, n);
-        if (length == 0 || is_steering(s, length))
+        if (length == 0 || text_is_steering(s, length))
             return false;
         s += length;
         n -= (size_t)length;

@@ -1,6 +1,6 @@
-/* Text: growable strings with a hard maximum, escaping for terminal and JSON, sizes as people write them. */
-#ifndef FB_BASE_TEXT_H
-#define FB_BASE_TEXT_H
+/* Text: growable strings with a hard maximum, escaping for terminals, sizes as people write them. */
+#ifndef FB_BASE_TEXT_TEXT_H
+#define FB_BASE_TEXT_TEXT_H
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -17,9 +17,9 @@ struct text {
 
 void text_append(struct text *t, const char *bytes, size_t n);
 void text_printf(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Appends "..." with JSON's escapes. Bytes that are not UTF-8 become \udcNN as Python's surrogateescape has them. */
-void text_json_string(struct text *t, const char *s);
 void text_free(struct text *t);
+/* An empty text over a caller's array, of which it leaves the last byte for the NUL. Nothing is allocated: text_free is not for it. */
+#define TEXT_OVER(ARRAY) {.data = (ARRAY), .capacity = sizeof(ARRAY), .limit = sizeof(ARRAY) - 1}
 
 /* Copies a file name so that it is safe on a terminal: control characters, marks that turn the direction of writing and bytes that are not
  * UTF-8 become \xNN; cut with "..." if too long. */
@@ -38,7 +38,7 @@ int text_vformat(char *out, size_t out_size, const char *format, va_list ap);
 void text_words(char *out, size_t out_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void text_vwords(char *out, size_t out_size, const char *format, va_list ap);
 
-/* text_show.c: like text_printf, but strings among the arguments are escaped: only the format can begin a line or steer a terminal. */
+/* text_escape.c: like text_printf, but strings among the arguments are escaped: only the format can begin a line or steer a terminal. */
 void text_show(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_vshow(struct text *t, const char *format, va_list ap);
 /* Appends text of which only the line ends are meant: all else is escaped. */
@@ -63,5 +63,7 @@ char *text_size(uint64_t bytes, char *out, size_t out_size);
 
 /* How many bytes the UTF-8 character at s has (1-4), 0 if it is not one. */
 int text_utf8_length(const char *s, size_t n);
+/* Does the UTF-8 character at s steer a terminal rather than show something? */
+bool text_is_steering(const char *s, int length);
 
 #endif

@@ -1,6 +1,6 @@
 /* The array formats: which one is this file? */
-#ifndef FB_CODEC_ARRAY_FORMAT_H
-#define FB_CODEC_ARRAY_FORMAT_H
+#ifndef FB_CODEC_ARRAY_ARRAY_FORMAT_H
+#define FB_CODEC_ARRAY_ARRAY_FORMAT_H
 
 #include "model/array_ops.h"
 

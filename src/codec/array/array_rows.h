@@ -11,8 +11,8 @@
  *
  * Layouts have passed array_check; rows are inside the array. Any thread.
  */
-#ifndef FB_CODEC_ARRAY_ROWS_H
-#define FB_CODEC_ARRAY_ROWS_H
+#ifndef FB_CODEC_ARRAY_ARRAY_ROWS_H
+#define FB_CODEC_ARRAY_ARRAY_ROWS_H
 
 #include "model/array/array.h"
 

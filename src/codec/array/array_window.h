@@ -1,6 +1,6 @@
 /* What the array formats share: a file's memory, a window over its bytes, numbers in it. Inside codec/ only. */
-#ifndef FB_CODEC_ARRAY_PARTS_H
-#define FB_CODEC_ARRAY_PARTS_H
+#ifndef FB_CODEC_ARRAY_ARRAY_WINDOW_H
+#define FB_CODEC_ARRAY_ARRAY_WINDOW_H
 
 #include "model/array_ops.h"
 

@@ -163,7 +163,7 @@ static int refuse_kind(struct fb_error *e, const char *descr, char kind)
     case 'm': return refuse(e, descr, "it holds dates; save them as int64");
     case 'c': return refuse(e, descr, "it holds complex numbers; save their real and imaginary parts");
     case 'V':
-        refuse(e, descr, "its numbers are of a type that numpy does not name (bfloat16 is saved so)");
+        refuse(e, descr, "its numbers are of a type that numpy does not name (bfloat16 is saved like this)");
         error_remedy(e, "save them as float32, or as safetensors");
         return FB_E_UNSUPPORTED;
     case 'f': return refuse(e, descr, "its floats are neither of 2, 4 nor 8 bytes; save them as float64");
@@ -205,7 +205,7 @@ int npy_header_length(const uint8_t *bytes, size_t n, size_t *length, struct fb_
         return error_set(e, FB_E_UNSUPPORTED, "decode", "the .npy format has version %d.%d; 1 to 3 are known", bytes[6], bytes[7]);
     uint64_t total = bytes[6] == 1 ? 10 + (uint64_t)array_u16(bytes + 8) : 12 + (uint64_t)array_u32(bytes + 8);
     if (total > NPY_MAX_HEADER)
-        return array_damaged(e, 8, "the .npy header claims %llu bytes, more than any has", (unsigned long long)total);
+        return array_damaged(e, 8, "the .npy header claims %llu bytes, more than any header has", (unsigned long long)total);
     *length = (size_t)total;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* The header of numpy's .npy: a magic, a version, and a Python literal that says dtype, order and shape. */
-#ifndef FB_CODEC_NPY_H
-#define FB_CODEC_NPY_H
+#ifndef FB_CODEC_ARRAY_NPY_H
+#define FB_CODEC_ARRAY_NPY_H
 
 #include "codec/array/array_window.h"
 

@@ -115,7 +115,7 @@ static int check_tiling(struct array_file *f, uint64_t data_bytes, struct fb_err
             return damaged(e, in_order[i]->name, "reaches beyond the end of the file");
     }
     if (at != data_bytes)
-        return array_damaged(e, (int64_t)(f->object_size - (data_bytes - at)), "%llu bytes behind the last tensor belong to none",
+        return array_damaged(e, (int64_t)(f->object_size - (data_bytes - at)), "%llu bytes after the last tensor belong to no tensor",
                              (unsigned long long)(data_bytes - at));
     return 0;
 }
@@ -141,7 +141,7 @@ static int read_tensors(json_t *root, uint64_t data_at, uint64_t size, struct ar
     int count = 0;
     size_t has_metadata = json_object_get(root, "__metadata__") ? 1 : 0, tensors = json_object_size(root) - has_metadata;
     if (tensors > ARRAY_MAX_IN_FILE)
-        return error_set(e, FB_E_UNSUPPORTED, "decode", "the file has %zu tensors; %d are the most", tensors, ARRAY_MAX_IN_FILE);
+        return error_set(e, FB_E_UNSUPPORTED, "decode", "the file has %zu tensors; at most %d can be read", tensors, ARRAY_MAX_IN_FILE);
     if (!tensors)
         return error_set(e, FB_E_UNSUPPORTED, "decode", "the safetensors file holds no tensors");
     FB_TRY(array_file_make(out, "safetensors", size, (int)tensors, 0, NULL, e));
@@ -177,7 +177,8 @@ static int describe(const struct array_source *s, struct array_file *out, struct
         return array_damaged(e, (int64_t)s->size, "the safetensors header claims %llu bytes, the file has %llu", (unsigned long long)n,
                              (unsigned long long)s->size);
     if (n > MAX_HEADER)
-        return error_set(e, FB_E_UNSUPPORTED, "decode", "the safetensors header has %llu bytes; 4 MiB are the most", (unsigned long long)n);
+        return error_set(e, FB_E_UNSUPPORTED, "decode", "the safetensors header has %llu bytes; at most 4 MiB are read",
+                         (unsigned long long)n);
     char *text = malloc((size_t)n + 1);
     if (!text)
         return error_set(e, FB_E_NOMEM, "decode", "no memory for a safetensors header");

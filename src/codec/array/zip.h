@@ -1,6 +1,6 @@
 /* The table of contents of a zip archive. */
-#ifndef FB_CODEC_ZIP_H
-#define FB_CODEC_ZIP_H
+#ifndef FB_CODEC_ARRAY_ZIP_H
+#define FB_CODEC_ARRAY_ZIP_H
 
 #include "codec/array/array_window.h"
 

@@ -1,6 +1,6 @@
 /* Finding the codec of a file by its first bytes, and decoding with it. */
-#ifndef FB_CODEC_CODEC_H
-#define FB_CODEC_CODEC_H
+#ifndef FB_CODEC_IMAGE_CODEC_H
+#define FB_CODEC_IMAGE_CODEC_H
 
 #include "model/codec_ops.h"
 

@@ -121,7 +121,7 @@ static int check_before_pixels(const struct chunk *c, uint8_t color_type, struct
     if (has_short_transparency(c, color_type))
         return damaged(c, e, "its transparency (tRNS) is too short");
     if (is_critical && c->at != PNG_SIGNATURE_BYTES && !is_named(c, "PLTE"))
-        return damaged(c, e, "a chunk that no decoder may pass over is unknown, or in the wrong place");
+        return damaged(c, e, "a chunk that decoders must understand is unknown, or in the wrong place");
     return 0;
 }
 

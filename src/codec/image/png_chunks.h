@@ -1,6 +1,6 @@
 /* The chunks of a PNG file. */
-#ifndef FB_CODEC_PNG_CHUNKS_H
-#define FB_CODEC_PNG_CHUNKS_H
+#ifndef FB_CODEC_IMAGE_PNG_CHUNKS_H
+#define FB_CODEC_IMAGE_PNG_CHUNKS_H
 
 #include "codec/codec_internal.h"
 

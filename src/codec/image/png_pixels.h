@@ -7,8 +7,8 @@
  * As in Pillow, pixels are good if they are all there: a missing checksum, and more data than the rows take, are tolerated; then the
  * checksums of the chunks decide.
  */
-#ifndef FB_CODEC_PNG_PIXELS_H
-#define FB_CODEC_PNG_PIXELS_H
+#ifndef FB_CODEC_IMAGE_PNG_PIXELS_H
+#define FB_CODEC_IMAGE_PNG_PIXELS_H
 
 #include <zlib.h>
 

@@ -1,6 +1,6 @@
 /* Rows as the libraries give them -> 8-bit RGB, with the arithmetic of Pillow's convert("RGB"). */
-#ifndef FB_CODEC_TO_RGB_H
-#define FB_CODEC_TO_RGB_H
+#ifndef FB_CODEC_IMAGE_TO_RGB_H
+#define FB_CODEC_IMAGE_TO_RGB_H
 
 #include <stddef.h>
 #include <stdint.h>

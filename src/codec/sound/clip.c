@@ -6,14 +6,6 @@
 
 _Static_assert((int)CLIP_MAX_CHANNELS <= (int)ARRAY_BLOCK, "a block holds at least one frame");
 
-struct clip clip_crop_or_pad(uint64_t there, uint64_t wanted, uint64_t draw)
-{
-    if (there <= wanted)
-        return (struct clip){0, there, wanted - there};
-    uint64_t choices = there - wanted + 1; /* 0: all 2^64 of them */
-    return (struct clip){choices ? draw % choices : draw, wanted, 0};
-}
-
 static int check_channels(uint32_t channels, struct fb_error *e)
 {
     if (channels >= 1 && channels <= CLIP_MAX_CHANNELS)

@@ -3,19 +3,11 @@
  * Recordings are stored frame by frame, the channels of a frame side by side; a place holds one channel after the other. Both happen while
  * converting, in blocks that stay in the first cache. Silence is sound of value 0: a conversion that normalises normalises it too.
  */
-#ifndef FB_CODEC_CLIP_H
-#define FB_CODEC_CLIP_H
+#ifndef FB_CODEC_SOUND_CLIP_H
+#define FB_CODEC_SOUND_CLIP_H
 
 #include "codec/array/convert/array_convert.h"
-
-/* What of a recording is used: frames [first, first + frames), then `after` frames of silence. */
-struct clip {
-    uint64_t first, frames, after;
-};
-
-/* `wanted` frames of a recording of `there`. A longer one is cut, from frame draw % (there - wanted + 1) on: draw 0 takes the beginning. A
- * shorter one is followed by silence, whatever the draw. */
-struct clip clip_crop_or_pad(uint64_t there, uint64_t wanted, uint64_t draw);
+#include "model/sound_clip.h"
 
 enum { CLIP_MAX_CHANNELS = 1024 }; /* libsndfile's limit too */
 

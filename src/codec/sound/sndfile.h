@@ -1,6 +1,6 @@
 /* Sound by libsndfile: what is compressed, or rare. */
-#ifndef FB_CODEC_SOUND_H
-#define FB_CODEC_SOUND_H
+#ifndef FB_CODEC_SOUND_SNDFILE_H
+#define FB_CODEC_SOUND_SNDFILE_H
 
 #include "model/array_ops.h"
 

@@ -1,7 +1,7 @@
-/* libsndfile, opened when compressed sound is first met: it brings eight codecs along (base/late.h). The functions have their usual names;
- * nothing may call one before sndfile_late_open has returned 0. */
-#ifndef FB_CODEC_SNDFILE_LATE_H
-#define FB_CODEC_SNDFILE_LATE_H
+/* libsndfile, opened when compressed sound is first met: it brings eight codecs along (base/dynlib.h). The functions have their usual
+ * names; nothing may call one before sndfile_late_open has returned 0. */
+#ifndef FB_CODEC_SOUND_SNDFILE_DYNLIB_H
+#define FB_CODEC_SOUND_SNDFILE_DYNLIB_H
 
 #include <sndfile.h>
 

@@ -4,7 +4,7 @@
  * read up to the last whole frame that is there, as libsndfile does. Two things differ from it, where it gives silence or noise: a data
  * chunk of size 0 that goes on beyond the RIFF chunk is a recording that was never closed, whatever the size of the RIFF chunk; and 24 bits
  * in a container of four bytes are read as what they are. Compressed kinds (ADPCM, GSM ...) are libsndfile's: such a file is described by
- * sound.c.
+ * sndfile.c.
  */
 #include <string.h>
 
@@ -51,7 +51,7 @@ static int read_format(struct wav *w, uint64_t at, uint64_t length, struct fb_er
     if (w->has_format)
         return array_damaged(e, (int64_t)at, "the WAV file has two format chunks");
     if (length < FMT_LEAST)
-        return array_damaged(e, (int64_t)at, "the WAV format chunk has %llu bytes, 16 are the least", (unsigned long long)length);
+        return array_damaged(e, (int64_t)at, "the WAV format chunk has %llu bytes, but needs at least 16", (unsigned long long)length);
     FB_TRY(array_look(&w->window, at, length < FMT_EXTENSIBLE ? FMT_LEAST : FMT_EXTENSIBLE, &p, e));
     w->has_format = true;
     w->tag = array_u16(p);
@@ -83,7 +83,7 @@ static int read_long_sizes(struct wav *w, uint64_t at, uint64_t length, struct f
 {
     const uint8_t *p;
     if (length < 24)
-        return array_damaged(e, (int64_t)at, "the ds64 chunk has %llu bytes, 24 are the least", (unsigned long long)length);
+        return array_damaged(e, (int64_t)at, "the ds64 chunk has %llu bytes, but needs at least 24", (unsigned long long)length);
     FB_TRY(array_look(&w->window, at, 16, &p, e));
     w->riff_bytes = array_u64(p) <= INT64_MAX ? array_u64(p) : INT64_MAX;
     w->long_data_bytes = array_u64(p + 8);
@@ -147,7 +147,8 @@ static int check_format(const struct wav *w, struct fb_error *e)
     if (w->channels < 1)
         return array_damaged(e, -1, "the WAV file has no channels");
     if (w->channels > CLIP_MAX_CHANNELS)
-        return error_set(e, FB_E_UNSUPPORTED, "decode", "the WAV file has %u channels; %d are the most", w->channels, CLIP_MAX_CHANNELS);
+        return error_set(e, FB_E_UNSUPPORTED, "decode", "the WAV file has %u channels; at most %d can be read", w->channels,
+                         CLIP_MAX_CHANNELS);
     if (w->rate < 1 || w->rate > INT32_MAX)
         return array_damaged(e, -1, "the WAV file claims %u samples per second", w->rate);
     return 0;

@@ -1,6 +1,6 @@
 /* What a scan met and left out, counted by extension. */
-#ifndef FB_DATASET_LEFT_OUT_H
-#define FB_DATASET_LEFT_OUT_H
+#ifndef FB_DATASET_FOLDER_LEFT_OUT_H
+#define FB_DATASET_FOLDER_LEFT_OUT_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * is never opened, and no pattern, however many stars, takes more than one step per name and part. Names are bytes and the locale has no
  * say (fnmatch asks it): a pattern means the same files everywhere. `?` takes one UTF-8 character, or one byte where there is none.
  */
-#ifndef FB_DATASET_PATTERN_H
-#define FB_DATASET_PATTERN_H
+#ifndef FB_DATASET_FOLDER_PATTERN_H
+#define FB_DATASET_FOLDER_PATTERN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -361,11 +361,9 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
     bool is_glob = strcmp(s->kind, "glob") == 0;
     if (s->left_out.total == 0) {
         error_set(e, FB_E_DATA, "dataset", is_glob ? "nothing matches the pattern" : "the folder is empty");
-        error_remedy(
-            e,
-            is_glob
-                ? "** stands for any number of folders, * for part of a name"
-                : "check the path; images are .jpg, .jpeg, .png and .webp files in it or in class folders below it, sound .wav, arrays .h5 and .npy");
+        error_remedy(e, is_glob ? "** stands for any number of folders, * for part of a name"
+                                : "check the path; images are .jpg, .jpeg, .png and .webp files in it or in class folders below it, "
+                                  "sound .wav, arrays .h5 and .npy");
         error_at(e, s->job->request->source, -1);
         return FB_E_DATA;
     }
@@ -374,11 +372,11 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
     left_out_say(&s->left_out, 6, kinds, sizeof(kinds));
     error_set(e, FB_E_DATA, "dataset", "%s file%s, none an image, sound or an array: %s", number, s->left_out.total == 1 ? "" : "s", kinds);
     error_remedy(
-        e,
-        s->looks_inside
-            ? "JPEG, PNG, WebP and HDF5 files are known by their content; .mat files before MATLAB 7.3 and .nc files before netCDF 4 are not HDF5: save them anew "
-              "(-v7.3, nccopy -k nc4)"
-            : "files with extensions of other kinds are not looked into: give such images and HDF5 files as a list; check the path");
+        e, s->looks_inside
+               ? "JPEG, PNG, WebP and HDF5 files are known by their content; .mat files before MATLAB 7.3 and .nc files before netCDF 4 "
+                 "are not HDF5: save them anew "
+                 "(-v7.3, nccopy -k nc4)"
+               : "files with extensions of other kinds are not looked into: give such images and HDF5 files as a list; check the path");
     error_at(e, s->job->request->source, -1);
     return FB_E_DATA;
 }

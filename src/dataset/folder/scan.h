@@ -1,6 +1,6 @@
 /* Walking a tree of folders for images: the common part of folder and glob. */
-#ifndef FB_DATASET_SCAN_H
-#define FB_DATASET_SCAN_H
+#ifndef FB_DATASET_FOLDER_SCAN_H
+#define FB_DATASET_FOLDER_SCAN_H
 
 #include "dataset/dataset_ops.h"
 #include "dataset/folder/pattern.h"

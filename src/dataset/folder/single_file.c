@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
+#include "dataset/catalog_keep.h"
 #include "dataset/data_names.h"
 #include "dataset/dataset_ops.h"
-#include "dataset/catalog_keep.h"
 #include "dataset/location.h"
 #include "dataset/pack/shards.h"
 #include "model/catalog/catalog_format.h"
@@ -81,7 +82,7 @@ static bool begins_with(const struct dataset_job *job, const char due[DECODED_HE
 {
     char there[DECODED_HEADER_BYTES];
     int fd = open(job->identity, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    bool is_read = fd >= 0 && pread(fd, there, sizeof(there), 0) == (ssize_t)sizeof(there);
+    bool is_read = fd >= 0 && file_read_all_at(fd, there, sizeof(there), 0) == sizeof(there);
     if (fd >= 0)
         close(fd);
     return is_read && memcmp(there, due, sizeof(there)) == 0;

@@ -1,6 +1,6 @@
 /* One cell of a manifest and what it is: a whole number, a number, a vector of numbers, or text. */
-#ifndef FB_DATASET_CELL_H
-#define FB_DATASET_CELL_H
+#ifndef FB_DATASET_MANIFEST_CELL_H
+#define FB_DATASET_MANIFEST_CELL_H
 
 #include <stdbool.h>
 #include <stddef.h>

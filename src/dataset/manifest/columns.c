@@ -104,7 +104,7 @@ static int find_group_column(const struct table *t, const char *name, int path, 
         return -1;
     char list[300], shown[80];
     name_columns(t, list, sizeof(list));
-    error_set(e, FB_E_USAGE, "dataset", "group_by= names '%s', which is no column that rows can be grouped by",
+    error_set(e, FB_E_USAGE, "dataset", "group_by= names '%s', which is not a column that rows can be grouped by",
               text_escape(name, shown, sizeof(shown)));
     error_remedy(e, "the columns are: %s", list);
     return FB_E_USAGE;

@@ -2,8 +2,8 @@
  *
  * A column names further files when every cell of it has the extension of an image format that is decoded, and at least one of the first
  * rows' files is there: so a column of names that mean nothing here (where a picture once came from) stays a label. */
-#ifndef FB_DATASET_COLUMNS_H
-#define FB_DATASET_COLUMNS_H
+#ifndef FB_DATASET_MANIFEST_COLUMNS_H
+#define FB_DATASET_MANIFEST_COLUMNS_H
 
 #include "dataset/scan_progress.h"
 #include "dataset/manifest/table.h"

@@ -1,7 +1,7 @@
 /* Rows of a manifest that share a value are one sample: the slides of a patient. Their labels must agree, and no file is in two groups. The
  * sample's key is that value; its parts are the files, in the manifest's order. */
-#ifndef FB_DATASET_GROUPED_H
-#define FB_DATASET_GROUPED_H
+#ifndef FB_DATASET_MANIFEST_GROUPED_H
+#define FB_DATASET_MANIFEST_GROUPED_H
 
 #include "dataset/manifest/columns.h"
 #include "dataset/manifest/listed.h"

@@ -1,7 +1,7 @@
 /* Samples that are named rather than found: the common part of manifest and list. Each file is looked up; those that are missing are
  * counted and the first few named, duplicates are named with both their places. */
-#ifndef FB_DATASET_LISTED_H
-#define FB_DATASET_LISTED_H
+#ifndef FB_DATASET_MANIFEST_LISTED_H
+#define FB_DATASET_MANIFEST_LISTED_H
 
 #include "base/text/text.h"
 #include "dataset/dataset_ops.h"
@@ -18,8 +18,8 @@ struct listed {
 };
 
 void listed_start(struct listed *l, struct dataset_job *job, const char *place_word);
-/* A further file of the sample that is added next: its number in the catalog, the value of its field. A missing one is no error: whoever reads
- * it finds out, and the sample is a bad one. */
+/* A further file of the sample that is added next: its number in the catalog, the value of its field. A missing one is no error: whoever
+ * reads it finds out, and the sample is a bad one. */
 int listed_file(struct listed *l, const char *path, size_t path_length, uint64_t place, int64_t *number, struct fb_error *e);
 /* 1: the file is there, its path as keys are in l->path. 0: it is missing, which is an error in listed_finish. */
 int listed_find(struct listed *l, const char *path, size_t path_length, uint64_t place, struct stat *st, struct fb_error *e);

@@ -8,11 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
+#include "dataset/catalog_keep.h"
+#include "dataset/location.h"
 #include "dataset/manifest/columns.h"
 #include "dataset/manifest/grouped.h"
-#include "dataset/catalog_keep.h"
 #include "dataset/manifest/listed.h"
-#include "dataset/location.h"
 
 #define MOST_BYTES ((off_t)4 << 30)
 
@@ -70,17 +71,8 @@ static int read_all(int fd, const struct stat *st, char **bytes, size_t *size, s
     *bytes = malloc((size_t)st->st_size + 1);
     if (!*bytes)
         return error_set(e, FB_E_NOMEM, "dataset", "no memory for a manifest of %lld bytes", (long long)st->st_size);
-    while (*size < (size_t)st->st_size) {
-        ssize_t n = read(fd, *bytes + *size, (size_t)st->st_size - *size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return error_set_errno(e, "dataset", errno, "read the manifest");
-        if (n == 0)
-            break;
-        *size += (size_t)n;
-    }
-    return 0;
+    *size = file_read_all(fd, *bytes, (size_t)st->st_size);
+    return *size < (size_t)st->st_size && errno ? error_set_errno(e, "dataset", errno, "read the manifest") : 0;
 }
 
 static int load(struct dataset_job *job, char **bytes, size_t *size, struct fb_error *e)

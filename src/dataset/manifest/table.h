@@ -3,8 +3,8 @@
  * Limits: TABLE_MAX_RECORD bytes per record, TABLE_MAX_COLUMNS columns, names of TABLE_MAX_NAME bytes. What exceeds them is FB_E_DATA and
  * names the line.
  */
-#ifndef FB_DATASET_TABLE_H
-#define FB_DATASET_TABLE_H
+#ifndef FB_DATASET_MANIFEST_TABLE_H
+#define FB_DATASET_MANIFEST_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  * sections (the catalog also vouches for its own blocks), the records for every byte of the members. The index begins at a multiple of 512
  * and so does whatever follows it; sections begin at multiples of 8.
  */
-#ifndef FB_DATASET_PACK_FORMAT_H
-#define FB_DATASET_PACK_FORMAT_H
+#ifndef FB_DATASET_PACK_PACK_FORMAT_H
+#define FB_DATASET_PACK_PACK_FORMAT_H
 
 #include <assert.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@
 enum { PACK_VERSION = 1, PACK_END_BYTES = 1024, PACK_EDGE_BYTES = 512 };
 
 enum pack_section_id {
-    PACK_CATALOG, /* as in model/catalog_format.h; extents in one object, whose name, size and time the reader knows better */
+    PACK_CATALOG, /* as in model/catalog/catalog_format.h; extents in one object, whose name, size and time the reader knows better */
     PACK_RECORDS, /* struct pack_record each, in the order of the catalog */
     PACK_NAMES,   /* struct pack_name each, by sample, then their texts: samples whose member is not called like their key */
     PACK_LEARNT,  /* struct pack_learnt each with its payload, padded to 8 bytes */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "dataset/tar/tar_header.h"
 #include "model/catalog/catalog_format.h"
 
@@ -19,20 +20,14 @@ static int damaged(const char *path, uint64_t at, struct fb_error *e, const char
 
 int pack_read_at(int fd, uint64_t offset, void *out, size_t n, const char *path, struct fb_error *e)
 {
-    for (size_t done = 0; done < n;) {
-        ssize_t got = pread(fd, (char *)out + done, n - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            int rc = error_set_errno(e, "dataset", errno, "read the pack");
-            error_at(e, path, (int64_t)(offset + done));
-            return rc;
-        }
-        if (got == 0)
-            return damaged(path, offset + done, e, "it is shorter than it was");
-        done += (size_t)got;
-    }
-    return 0;
+    size_t got = file_read_all_at(fd, out, n, offset);
+    if (got == n)
+        return 0;
+    if (errno == 0)
+        return damaged(path, offset + got, e, "it is shorter than it was");
+    int rc = error_set_errno(e, "dataset", errno, "read the pack");
+    error_at(e, path, (int64_t)(offset + got));
+    return rc;
 }
 
 static uint64_t foot_at(uint64_t file_size)
@@ -67,7 +62,7 @@ static int check_foot(const struct pack_index *x, uint64_t file_size, const char
     bool is_sensible = f->index_length >= sizeof(x->head) + sizeof(*f) && f->index_length <= file_size - PACK_END_BYTES &&
                        f->index_offset == file_size - PACK_END_BYTES - f->index_length && f->index_offset >= 2 * TAR_BLOCK &&
                        f->index_offset % TAR_BLOCK == 0;
-    return is_sensible ? 0 : damaged(path, at, e, "its foot is not sensible");
+    return is_sensible ? 0 : damaged(path, at, e, "its foot is invalid");
 }
 
 static int check_head(const struct pack_index *x, const char *path, struct fb_error *e)
@@ -91,7 +86,7 @@ static int check_head(const struct pack_index *x, const char *path, struct fb_er
         h->section[PACK_RECORDS].length / sizeof(struct pack_record) != h->samples ||
         h->section[PACK_RECORDS].length % sizeof(struct pack_record) != 0 ||
         h->section[PACK_CATALOG].length < sizeof(struct catalog_header))
-        return damaged(path, at, e, "the head of its index is not sensible");
+        return damaged(path, at, e, "the head of its index is invalid");
     return 0;
 }
 
@@ -101,7 +96,7 @@ static int check_edge(int fd, uint64_t start, uint64_t checksum, const char *pat
     FB_TRY(pack_read_at(fd, start, bytes, sizeof(bytes), path, e));
     return checksum_of(bytes, sizeof(bytes)) == checksum
                ? 0
-               : damaged(path, start, e, "its index belongs to another pack, or the bytes it speaks of were changed");
+               : damaged(path, start, e, "its index belongs to another pack, or the bytes it describes were changed");
 }
 
 int pack_index_belongs(const struct pack_index *x, int fd, const char *path, struct fb_error *e)

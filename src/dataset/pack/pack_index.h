@@ -1,6 +1,6 @@
 /* The index of a pack, opened: foot and head are checked, sections are not read yet. */
-#ifndef FB_DATASET_PACK_INDEX_H
-#define FB_DATASET_PACK_INDEX_H
+#ifndef FB_DATASET_PACK_PACK_INDEX_H
+#define FB_DATASET_PACK_PACK_INDEX_H
 
 #include <stdbool.h>
 

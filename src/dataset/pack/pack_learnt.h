@@ -1,6 +1,6 @@
 /* What was learnt about the samples of a pack before it was packed, taken over on this machine. */
-#ifndef FB_DATASET_PACK_LEARNT_H
-#define FB_DATASET_PACK_LEARNT_H
+#ifndef FB_DATASET_PACK_PACK_LEARNT_H
+#define FB_DATASET_PACK_PACK_LEARNT_H
 
 #include "base/log.h"
 #include "dataset/pack/pack_index.h"

@@ -44,7 +44,7 @@ static int check_fields(const struct catalog *c, const struct catalog *first, co
         is_same = is_same_field(catalog_field(c, i), catalog_field(first, i));
     if (is_same)
         return 0;
-    error_set(e, FB_E_DATA, "dataset", "the pack has other label fields than the first one, so they are no set");
+    error_set(e, FB_E_DATA, "dataset", "the pack has other label fields than the first one, so they do not belong together");
     error_at(e, a->path, -1);
     return FB_E_DATA;
 }

@@ -1,6 +1,6 @@
 /* Catalogs of packs: of one, and of several shards put together. */
-#ifndef FB_DATASET_PACK_MERGE_H
-#define FB_DATASET_PACK_MERGE_H
+#ifndef FB_DATASET_PACK_PACK_MERGE_H
+#define FB_DATASET_PACK_PACK_MERGE_H
 
 #include "dataset/pack/pack_index.h"
 #include "dataset/tar/tar_table.h"

@@ -127,9 +127,11 @@ static bool parse_range(const char *open, const char *close, struct range *r)
         return false;
     bool is_padded = (open[1] == '0' && first_width > 1) || (last[0] == '0' && last_width > 1);
     r->width = !is_padded ? 0 : first_width > last_width ? first_width : last_width;
-    r->step = r->step < 0 ? -r->step : r->step ? r->step : 1;
     const long long most = 1000000000000;
-    return r->first >= 0 && r->first <= most && r->last >= 0 && r->last <= most && r->step <= most && r->width < 20;
+    if (r->step < -most || r->step > most)
+        return false;
+    r->step = r->step < 0 ? -r->step : r->step ? r->step : 1;
+    return r->first >= 0 && r->first <= most && r->last >= 0 && r->last <= most && r->width < 20;
 }
 
 static int expand_range(struct shards *s, const char *source, const char *open, const char *close, const struct range *r, int depth,

@@ -1,6 +1,6 @@
 /* Names of shards: "train-{000000..000012}.tar", "{train,extra}-*.tar", or one archive. */
-#ifndef FB_DATASET_SHARDS_H
-#define FB_DATASET_SHARDS_H
+#ifndef FB_DATASET_PACK_SHARDS_H
+#define FB_DATASET_PACK_SHARDS_H
 
 #include <stdbool.h>
 #include <stdint.h>

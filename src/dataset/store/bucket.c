@@ -2,8 +2,8 @@
  * in a folder: where there are no images, sound is looked for, and where there is none either, arrays. A URL that ends like the name of a
  * recording or an array is that one object.
  *
- * Kept listings are trusted for an hour (see s3_url.h): a bucket has no directories whose times would tell. Each object is still compared
- * with its listing when it is read. Keys whose name does not say what they are are looked into, many at once.
+ * Kept listings are trusted for an hour (see store_url.h): a bucket has no directories whose times would tell. Each object is still
+ * compared with its listing when it is read. Keys whose name does not say what they are are looked into, many at once.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Folders that are really a bucket: mounts of mountpoint-s3. Reading through them costs a round trip per file and read; the bucket itself
  * can be read many objects at a time, so its URL is offered, once per process. */
-#ifndef FB_DATASET_S3_MOUNT_H
-#define FB_DATASET_S3_MOUNT_H
+#ifndef FB_DATASET_STORE_BUCKET_MOUNT_H
+#define FB_DATASET_STORE_BUCKET_MOUNT_H
 
 #include <stdbool.h>
 #include <stddef.h>

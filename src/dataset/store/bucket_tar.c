@@ -1,5 +1,5 @@
-/* Archives in a bucket: s3://bucket/train.tar, s3://bucket/train-{000000..000012}.tar. Packs are opened by their index, which is fetched by four
- * ranged reads per pack; samples are then ranges of them. Archives without an index are read through once (s3_walk.h).
+/* Archives in a bucket: s3://bucket/train.tar, s3://bucket/train-{000000..000012}.tar. Packs are opened by their index, which is fetched
+ * by four ranged reads per pack; samples are then ranges of them. Archives without an index are read through once (bucket_walk.h).
  *
  * The index is laid into a file in memory, at the place where it stands in the pack and with nothing around it, so that all that reads
  * packs on a disk reads it too. Every range must come from the same version of the pack, and so must every sample later
@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "dataset/pack/pack_merge.h"
-#include "dataset/store/bucket_walk.h"
 #include "dataset/pack/shards.h"
+#include "dataset/store/bucket_walk.h"
 
 struct s3_pack {
     struct archive archive; /* place: the file in memory */
@@ -78,7 +79,7 @@ static int place(struct s3_pack *p, const struct store_range *r, struct fb_error
     FB_TRY(check_version(p, r, e));
     if (r->got != r->length)
         return failed_at(p, e, error_set(e, FB_E_DATA, "dataset", "the archive ends before it should"));
-    if (pwrite(p->fd, r->out, r->got, (off_t)r->offset) == (ssize_t)r->got)
+    if (file_write_all_at(p->fd, r->out, r->got, r->offset, NULL) == 0)
         return 0;
     return error_set_errno(e, "dataset", errno, "keep a pack's index in memory");
 }
@@ -121,7 +122,7 @@ static int want_index(struct s3_tar *s, uint32_t i, struct fb_error *e)
     bool is_whole = checksum_of(&foot, sizeof(foot) - sizeof(foot.foot_checksum)) == foot.foot_checksum;
     bool is_sensible = is_whole && foot.index_offset >= TAR_BLOCK && foot.index_offset < at && foot.pack_size == size;
     if (!is_sensible)
-        return failed_at(p, e, error_set(e, FB_E_DATA, "dataset", "the pack is damaged: its foot is not sensible"));
+        return failed_at(p, e, error_set(e, FB_E_DATA, "dataset", "the pack is damaged: its foot is invalid"));
     want(s, i, foot.index_offset - TAR_BLOCK, at - (foot.index_offset - TAR_BLOCK));
     return 0;
 }

@@ -1,9 +1,10 @@
-/* Archives without an index in a bucket: they are read through once, from the first byte to the last, several ranges at a time, and what their
- * structure needs is laid into a file in memory at the place where it stands in the archive: headers, the labels beside the images, the first
- * bytes of members whose names do not say what they are. Pictures leave holes. All that walks archives on a disk then walks this one.
+/* Archives without an index in a bucket: they are read through once, from the first byte to the last, several ranges at a time, and what
+ * their structure needs is laid into a file in memory at the place where it stands in the archive: headers, the labels beside the images,
+ * the first bytes of members whose names do not say what they are. Pictures leave holes. All that walks archives on a disk then walks this
+ * one.
  *
- * To go from header to header would read less, but a round trip for each member: minutes where this takes the time of one epoch's bytes. The
- * catalog that comes of it is kept, so it is done once. An archive whose members are large is passed over in hops.
+ * To go from header to header would read less, but a round trip for each member: minutes where this takes the time of one epoch's bytes.
+ * The catalog that comes of it is kept, so it is done once. An archive whose members are large is passed over in hops.
  */
 #include "dataset/store/bucket_walk.h"
 
@@ -14,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "dataset/image_names.h"
 
 enum { RANGES = 8, RANGE_BYTES = 4 << 20, HOP_BYTES = 64 << 10, SIDE_MOST = 4 << 20 };
@@ -91,7 +93,7 @@ static int keep(struct walker *w, uint64_t offset, uint64_t length, struct fb_er
     for (uint64_t n; length > 0; offset += n, length -= n) {
         n = length < sizeof(some) ? length : sizeof(some);
         FB_TRY(read_through(w, offset, some, (size_t)n, e));
-        if (pwrite(w->fd, some, n, (off_t)offset) != (ssize_t)n)
+        if (file_write_all_at(w->fd, some, n, offset, NULL) < 0)
             return error_set_errno(e, "dataset", errno, "keep the structure of an archive in memory");
     }
     return 0;

@@ -1,6 +1,6 @@
 /* The structure of an archive in a bucket that has no index. */
-#ifndef FB_DATASET_S3_WALK_H
-#define FB_DATASET_S3_WALK_H
+#ifndef FB_DATASET_STORE_BUCKET_WALK_H
+#define FB_DATASET_STORE_BUCKET_WALK_H
 
 #include "dataset/store/store_url.h"
 #include "dataset/tar/tar_table.h"

@@ -1,6 +1,6 @@
 /* Sources that are URLs of a store: finding the store, and what its kinds of data sets share. */
-#ifndef FB_DATASET_S3_URL_H
-#define FB_DATASET_S3_URL_H
+#ifndef FB_DATASET_STORE_STORE_URL_H
+#define FB_DATASET_STORE_STORE_URL_H
 
 #include "dataset/dataset_ops.h"
 

@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "dataset/catalog_keep.h"
 #include "dataset/location.h"
 #include "dataset/pack/pack_learnt.h"
 #include "dataset/pack/pack_merge.h"
 #include "dataset/pack/shards.h"
-#include "dataset/tar/tar_labels.h"
 #include "dataset/tar/tar_compressed.h"
+#include "dataset/tar/tar_labels.h"
 
 struct tar_source {
     struct archive *archive;
@@ -73,8 +74,7 @@ static int open_archive(const char *path, struct stat *st, struct fb_error *e)
 static int unpack(struct dataset_job *job, struct archive *a, int fd, struct stat *st, struct fb_error *e)
 {
     uint8_t first[8];
-    ssize_t n = pread(fd, first, sizeof(first), 0);
-    enum tar_squeeze how = tar_squeeze_of(first, n > 0 ? (size_t)n : 0);
+    enum tar_squeeze how = tar_squeeze_of(first, file_read_all_at(fd, first, sizeof(first), 0));
     if (how == TAR_PLAIN)
         return fd;
     int rc =

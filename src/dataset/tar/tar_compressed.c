@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "base/text/text.h"
 #include "dataset/catalog_keep.h"
 #include "dataset/tar/tar_header.h"
@@ -115,12 +116,8 @@ static int check_ratio(struct unpacking *u, uint64_t used, struct fb_error *e)
 static int write_out(struct unpacking *u, size_t n, struct fb_error *e)
 {
     FB_TRY(check_head(u, n, e));
-    for (size_t done = 0; done < n;) {
-        ssize_t put = write(u->out, u->to + done, n - done);
-        if (put < 0 && errno != EINTR)
-            return error_set_errno(e, "dataset", errno, "unpack the archive");
-        done += put > 0 ? (size_t)put : 0;
-    }
+    if (file_write_all(u->out, u->to, n, NULL) < 0)
+        return error_set_errno(e, "dataset", errno, "unpack the archive");
     u->written += n;
     return check_room(u, e);
 }
@@ -148,13 +145,12 @@ static int unpack_all(struct unpacking *u, struct fb_error *e)
 {
     FB_TRY(check_room(u, e));
     for (;;) {
-        ssize_t got = pread(u->in, u->from, PIECE, (off_t)u->read);
-        if (got < 0 && errno != EINTR)
+        size_t got = file_read_all_at(u->in, u->from, PIECE, u->read);
+        if (got < PIECE && errno)
             return error_set_errno(e, "dataset", errno, "read the archive");
         if (got == 0)
             break;
-        if (got > 0)
-            FB_TRY(use_piece(u, (size_t)got, e));
+        FB_TRY(use_piece(u, got, e));
     }
     if (tar_stream_is_whole(u->stream))
         return u->head_bytes == TAR_BLOCK ? 0 : refuse_content(u, e);

@@ -4,8 +4,8 @@
  * in the folder where catalogs are kept, under a name that says which version of the archive it is of; from then on it is an archive like
  * any other. What an older version left is removed. Several processes may ask at once: one unpacks, the others wait.
  */
-#ifndef FB_DATASET_TAR_SQUEEZED_H
-#define FB_DATASET_TAR_SQUEEZED_H
+#ifndef FB_DATASET_TAR_TAR_COMPRESSED_H
+#define FB_DATASET_TAR_TAR_COMPRESSED_H
 
 #include "dataset/dataset_ops.h"
 

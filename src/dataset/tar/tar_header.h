@@ -1,6 +1,6 @@
 /* One 512-byte header block of a tar archive: v7, ustar, GNU, star and pax alike. The bytes are hostile. */
-#ifndef FB_DATASET_TAR_HEADER_H
-#define FB_DATASET_TAR_HEADER_H
+#ifndef FB_DATASET_TAR_TAR_HEADER_H
+#define FB_DATASET_TAR_TAR_HEADER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -283,7 +283,7 @@ int tar_labels_choose(struct tar_labels *l, struct dataset_job *job, struct fb_e
         if (with && with < n && side == SIDE_CLS)
             return refuse_missing(l, with, without, e);
         if (with && with < n)
-            log_line(&job->request->log, LOG_WARN, "%llu of %llu images have a %s beside them: none is taken for a label",
+            log_line(&job->request->log, LOG_WARN, "%llu of %llu images have a %s beside them, so none is used as a label",
                      (unsigned long long)with, (unsigned long long)n, side_names[side]);
         if (with < n || n == 0)
             continue;

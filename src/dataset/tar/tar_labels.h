@@ -1,6 +1,6 @@
 /* Labels that lie beside the images of an archive: .cls, else .json, else .txt. */
-#ifndef FB_DATASET_TAR_LABELS_H
-#define FB_DATASET_TAR_LABELS_H
+#ifndef FB_DATASET_TAR_TAR_LABELS_H
+#define FB_DATASET_TAR_TAR_LABELS_H
 
 #include "dataset/manifest/cell.h"
 #include "dataset/tar/tar_table.h"

@@ -4,8 +4,8 @@
  * archive's before it is used, and what a header claims is never allocated without a limit. Members that are not files (links, folders,
  * devices, sparse files) are returned with their kind and without data.
  */
-#ifndef FB_DATASET_TAR_READER_H
-#define FB_DATASET_TAR_READER_H
+#ifndef FB_DATASET_TAR_TAR_READER_H
+#define FB_DATASET_TAR_TAR_READER_H
 
 #include "base/error.h"
 #include "base/text/text.h"

@@ -1,6 +1,6 @@
 /* Compressed bytes in, plain bytes out, piece by piece: gzip (also several members in a row, as pigz writes them) and zstd. */
-#ifndef FB_DATASET_TAR_STREAM_H
-#define FB_DATASET_TAR_STREAM_H
+#ifndef FB_DATASET_TAR_TAR_STREAM_H
+#define FB_DATASET_TAR_TAR_STREAM_H
 
 #include "base/error.h"
 #include "dataset/tar/tar_compressed.h"

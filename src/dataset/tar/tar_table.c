@@ -190,7 +190,7 @@ static void warn_end(struct dataset_job *job, struct tar_reader *r, const char *
     if (!r->has_end)
         log_line(&job->request->log, LOG_WARN, "%s has no end mark: it may be cut off between two members", path);
     if (more)
-        log_line(&job->request->log, LOG_WARN, "%s goes on behind its end, at byte %llu; what is there is not read", path,
+        log_line(&job->request->log, LOG_WARN, "%s continues after its end, at byte %llu; the rest is not read", path,
                  (unsigned long long)more);
 }
 

@@ -3,8 +3,8 @@
  * A WebDataset key is a member's name up to the first dot of its last part; "0001.jpg", "0001.cls" and "0001.json" are one sample, in any
  * order and at any distance inside their archive. Only places are kept here; labels are read from the archive when they are needed.
  */
-#ifndef FB_DATASET_TAR_TABLE_H
-#define FB_DATASET_TAR_TABLE_H
+#ifndef FB_DATASET_TAR_TAR_TABLE_H
+#define FB_DATASET_TAR_TAR_TABLE_H
 
 #include "dataset/dataset_ops.h"
 #include "dataset/folder/left_out.h"

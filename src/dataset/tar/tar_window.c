@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "dataset/catalog_keep.h"
 #include "dataset/tar/tar_table.h"
 
@@ -45,21 +46,14 @@ static int fill(struct tar_window *w, uint64_t offset, struct fb_error *e)
     uint64_t left = w->size - offset;
     size_t n = left < w->wanted ? (size_t)left : w->wanted;
     w->start = offset;
-    w->have = 0;
-    while (w->have < n) {
-        ssize_t got = pread(w->fd, w->bytes + w->have, n - w->have, (off_t)(offset + w->have));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            int rc = error_set_errno(e, "dataset", errno, "read the archive");
-            error_at(e, w->path, (int64_t)offset);
-            return rc;
-        }
-        if (got == 0)
-            return error_set(e, FB_E_DATA, "dataset", "the archive became shorter while it was read");
-        w->have += (size_t)got;
-    }
-    return 0;
+    w->have = file_read_all_at(w->fd, w->bytes, n, offset);
+    if (w->have == n)
+        return 0;
+    if (errno == 0)
+        return error_set(e, FB_E_DATA, "dataset", "the archive became shorter while it was read");
+    int rc = error_set_errno(e, "dataset", errno, "read the archive");
+    error_at(e, w->path, (int64_t)offset);
+    return rc;
 }
 
 int tar_window_read(void *window, uint64_t offset, void *out, size_t n, struct fb_error *e)

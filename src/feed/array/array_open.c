@@ -2,13 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/text/text.h"
-#include "feed/array_open.h"
+#include "feed/arrays.h"
+#include "feed/feed.h"
 
-enum { TRIES = 16, PART_FROM_BYTES = 256 << 10 };
+enum { TRIES = 16 };
 
 int arrays_no_memory(struct fb_error *e)
 {
@@ -80,14 +80,6 @@ static int add_want(struct arrays *a, const struct array_layout *l, const char *
     snprintf(w->source, sizeof(w->source), "%s", name);
     w->stored = l->dtype;
     return 0;
-}
-
-bool arrays_has_field(const struct arrays *a, const char *name, size_t length)
-{
-    for (int i = 0; i < a->count; i++)
-        if (strlen(a->want[i].source) == length && strncmp(a->want[i].source, name, length) == 0)
-            return true;
-    return false;
 }
 
 static bool is_label(const struct feed *f, const fb_options *o, const char *name)
@@ -172,7 +164,7 @@ static void choose_dtypes(struct arrays *a, enum fb_dtype dtype)
 {
     for (int i = 0; i < a->count; i++) {
         struct array_want *w = &a->want[i];
-        bool is_normed = a->steps.has_norm && i == 0;
+        bool is_normed = a->steps.is_normalized && i == 0;
         w->dtype = a->is_sound || (is_normed && !is_float(w->stored)) ? FB_FLOAT32 : w->stored;
         if (dtype && (is_float(w->dtype) || a->is_sound))
             w->dtype = dtype;
@@ -182,7 +174,7 @@ static void choose_dtypes(struct arrays *a, enum fb_dtype dtype)
 /* One pair for all, one for each channel or column (the last dimension), or one for each number of a row. */
 static int check_norm(const struct arrays *a, const struct array_layout *l, struct fb_error *e)
 {
-    uint64_t n = a->steps.norm_count, last = l->ndim > 1 ? l->shape[l->ndim - 1] : 1, all = 1;
+    uint64_t n = a->steps.norm.count, last = l->ndim > 1 ? l->shape[l->ndim - 1] : 1, all = 1;
     for (int d = 1; d < l->ndim; d++)
         all *= l->shape[d];
     if (n == 1 || n == last || n == all)
@@ -197,8 +189,8 @@ int arrays_prepare_conversion(const struct arrays *a, int field, const struct ar
                               struct fb_error *e)
 {
     const struct array_want *w = &a->want[field];
-    const struct array_norm norm = {a->steps.mean, a->steps.inv_std, a->steps.norm_count, 1};
-    bool is_normed = a->steps.has_norm && field == 0;
+    const struct array_norm norm = {a->steps.norm.mean, a->steps.norm.inv_std, a->steps.norm.count, 1};
+    bool is_normed = a->steps.norm.count && field == 0;
     if (is_normed)
         FB_TRY(check_norm(a, l, e));
     return array_conversion_init(out, l->code, l->dtype, w->dtype, is_normed ? &norm : NULL, e);
@@ -240,8 +232,9 @@ int arrays_open(struct feed *f, const fb_options *o, struct fb_error *e)
         return arrays_no_memory(e);
     a->is_sound = f->dataset.family == FAMILY_SOUND;
     a->allows_external = o->allow_external != 0;
-    a->root = f->dataset.root;
-    FB_TRY(array_steps_parse(&a->steps, o->transforms, a->is_sound, e));
+    FB_TRY(array_steps_open(&a->steps, o->transforms, a->is_sound ? TAKES_SOUND : TAKES_ARRAYS, e));
+    a->is_cropped = a->steps.is_cropped;
+    a->samples = a->steps.samples;
     struct array_file first;
     struct catalog_sample s;
     FB_TRY(first_file(f, &first, &s, e));
@@ -267,22 +260,18 @@ void arrays_close(struct feed *f)
         array_file_free(&o->file);
     }
     chunk_cache_close(&a->cache);
-    array_steps_free(&a->steps);
+    array_steps_close(&a->steps);
     free(a->object);
     free(a->length);
     free(a);
     f->arrays = NULL;
 }
 
-void arrays_give_back(struct feed *f, bool is_live)
+int arrays_add_fields(const struct feed *f, int label, struct slot_shape *s, struct fb_error *e)
 {
-    if (f->arrays && f->arrays->is_chunked && f->arrays->unit == ARRAYS_ROWS)
-        chunk_cache_trim(&f->arrays->cache, is_live);
-}
-
-int arrays_add_fields(const struct arrays *a, struct slot_shape *s, struct fb_error *e)
-{
-    for (int i = 0; i < a->count; i++) {
+    const struct arrays *a = f->arrays;
+    s->draw_numbers = a->steps.draw_numbers;
+    for (int i = 0; label == 0 && i < a->count; i++) {
         const struct array_want *w = &a->want[i];
         FB_TRY(w->is_variable ? slot_shape_add_variable(s, w->name, a->packing, w->dtype, w->ndim, w->shape, e)
                               : slot_shape_add(s, w->name, w->dtype, w->ndim, w->shape, NULL, e));
@@ -290,24 +279,45 @@ int arrays_add_fields(const struct arrays *a, struct slot_shape *s, struct fb_er
     return 0;
 }
 
-bool arrays_reads_part(const struct arrays *a, const struct catalog_sample *s)
+void arrays_show_draws(const struct feed *f, const double *record, struct json_writer *w)
 {
-    size_t n = strlen(s->key);
-    return a->is_sound && a->steps.is_cropped && s->length >= PART_FROM_BYTES && n > 4 && strcasecmp(s->key + n - 4, ".wav") == 0;
+    array_steps_show(&f->arrays->steps, record, w);
 }
 
-bool arrays_reads_itself(const struct feed *f, const struct load *l)
+/* The names in fields= that are arrays of the files are not labels. */
+static bool has_field(const struct arrays *a, const char *name, size_t length)
 {
-    return !f->dataset.io && (!f->arrays->is_sound || arrays_reads_part(f->arrays, &l->where)); /* a store brings objects */
+    for (int i = 0; i < a->count; i++)
+        if (strlen(a->want[i].source) == length && strncmp(a->want[i].source, name, length) == 0)
+            return true;
+    return false;
 }
 
-uint64_t arrays_length_of(const struct arrays *a, uint64_t sample)
+/* Without the names that are arrays; NULL: none is left. */
+static char *label_names(const struct arrays *a, const char *fields)
 {
-    return a->length ? a->length[sample] : 0;
+    char *names = calloc(1, strlen(fields) + 2);
+    for (const char *name = fields; names && *name;) {
+        size_t n = strcspn(name, "\n");
+        if (!has_field(a, name, n))
+            strncat(strcat(names, names[0] ? "\n" : ""), name, n);
+        name += n + (name[n] == '\n');
+    }
+    if (names && names[0])
+        return names;
+    free(names);
+    return NULL;
 }
 
-int arrays_row_key(const struct arrays *a, uint64_t row, char *out, size_t out_size)
+/* A row has no labels in the catalog, which knows files. */
+int arrays_open_labels(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    const struct array_object *o = arrays_object_of(a, row);
-    return snprintf(out, out_size, "%s#%llu", o->key, (unsigned long long)(row - o->first));
+    char *names = o->fields ? label_names(f->arrays, o->fields) : NULL;
+    fb_options rest = *o;
+    rest.fields = names;
+    int rc = labels_open(&f->labels, f->dataset.catalog, &f->subset, &rest, e);
+    if (rc == 0 && f->arrays->unit == ARRAYS_ROWS && !o->column_rows)
+        f->labels.count = 0;
+    free(names);
+    return rc;
 }

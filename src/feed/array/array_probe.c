@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "codec/array/array_format.h"
 #include "feed/arrays.h"
 #include "feed/feed.h"
@@ -20,17 +21,12 @@ struct open_file {
 static int read_file(void *ctx, uint64_t offset, uint64_t length, void *out, struct fb_error *e)
 {
     const struct open_file *o = ctx;
-    for (uint64_t got = 0; got < length;) {
-        ssize_t n = pread(o->fd, (char *)out + got, length - got, (off_t)(o->base + offset + got));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return error_set_errno(e, "read", errno, "read the file");
-        if (n == 0)
-            return error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of its own structure", (unsigned long long)(offset + got));
-        got += (uint64_t)n;
-    }
-    return 0;
+    uint64_t got = file_read_all_at(o->fd, out, length, o->base + offset);
+    if (got == length)
+        return 0;
+    if (errno)
+        return error_set_errno(e, "read", errno, "read the file");
+    return error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of its own structure", (unsigned long long)(offset + got));
 }
 
 struct bytes {
@@ -76,6 +72,28 @@ static char *full_path(const struct dataset *d, const struct catalog_sample *s)
     if (s->object[0] == '/')
         return strdup(s->object);
     return asprintf(&path, "%s/%s", d->root, s->object) < 0 ? NULL : path;
+}
+
+int look_read_rows(struct feed *f, const struct look_open *o, const struct array_layout *l, uint64_t first, uint64_t rows, void *out,
+                   struct fb_error *e)
+{
+    const struct array_ops *ops = array_format_by_name(o->file->format);
+    if (!ops || !ops->read_rows) {
+        error_set(e, FB_E_UNSUPPORTED, "decode", "'%s' cannot be read: %s", l->name, l->why_opaque);
+        error_remedy(e, "leave it out of fields=");
+        return FB_E_UNSUPPORTED;
+    }
+    struct bytes b = {o->bytes, o->file->object_size};
+    struct open_file open = {o->fd, o->seen->offset};
+    char *path = o->bytes ? NULL : full_path(&f->dataset, o->seen);
+    struct array_source s = {.path = path, .size = b.size, .allows_external = f->arrays->allows_external};
+    s.read = o->bytes ? read_bytes : read_file;
+    s.ctx = o->bytes ? (void *)&b : &open;
+    int rc = ops->read_rows(&s, l, first, rows, out, e);
+    free(path);
+    if (rc < 0)
+        error_at(e, o->seen->key, -1);
+    return rc < 0 || o->bytes ? rc : look_check_named(f, o->seen, o->fd, e);
 }
 
 static int describe_open(const struct dataset *d, const struct catalog_sample *s, int fd, bool allows_external, struct array_file *out,

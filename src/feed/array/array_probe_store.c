@@ -6,132 +6,58 @@
  *
  * HDF5 is not read in a bucket: its structure is found out by libhdf5, which wants a file.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
 #include "codec/array/array_format.h"
 #include "feed/arrays.h"
 #include "feed/feed.h"
+#include "io/io_wait.h"
 
-enum { HEAD_BYTES = 16 << 10, WINDOW_BYTES = 256 << 10, ASK_EVERY_NS = 50000000 };
+enum { HEAD_BYTES = 16 << 10, WINDOW_BYTES = 256 << 10 };
 
 /* ---- reads that are waited for ---- */
 
-struct part {
-    struct io_request request;
-    struct fb_error error;
-    uint8_t *bytes; /* behind the parts */
-};
-
-/* Several reads. Whoever is last, the one who waits or the last read, frees them. */
-struct parts {
-    pthread_mutex_t lock;
-    pthread_cond_t came;
-    uint32_t left; /* under lock; the waiting one counts, too */
-    uint32_t count;
-    struct part part[];
-};
-
-static void let_go(struct parts *p)
+static void start(struct io_wait *w, uint32_t i, const struct catalog_sample *s, uint64_t offset, uint64_t length, bool more)
 {
-    pthread_mutex_lock(&p->lock);
-    bool is_last = --p->left == 0;
-    pthread_cond_signal(&p->came);
-    pthread_mutex_unlock(&p->lock);
-    if (!is_last)
-        return;
-    pthread_cond_destroy(&p->came);
-    pthread_mutex_destroy(&p->lock);
-    free(p);
+    io_wait_submit(w, i,
+                   &(struct io_request){.dir_fd = -1,
+                                        .path = s->object,
+                                        .offset = s->offset + offset,
+                                        .length = length,
+                                        .expected_mtime_ns = s->mtime_ns,
+                                        .must_match = true},
+                   more);
 }
 
-static void part_done(struct io_request *r)
+static int await(const struct look_reader *l, struct io_wait *w, struct fb_error *e)
 {
-    let_go(r->owner);
+    int rc = io_wait_all(w, &(struct io_wait_stop){.interrupted = l->interrupted, .ctx = l->ctx});
+    return rc < 0 ? error_set(e, rc, "dataset", "interrupted while files were looked into") : 0;
 }
 
-static struct parts *parts_new(uint32_t count, size_t bytes_each)
+static int check_read(const struct io_wait *w, uint32_t i, struct fb_error *e)
 {
-    size_t each = (bytes_each + IO_TAIL + 63) & ~(size_t)63, head = sizeof(struct parts) + count * sizeof(struct part);
-    struct parts *p = calloc(1, head + count * each);
-    if (!p)
-        return NULL;
-    p->left = 1;
-    p->count = count;
-    for (uint32_t i = 0; i < count; i++)
-        p->part[i].bytes = (uint8_t *)p + head + i * each;
-    pthread_mutex_init(&p->lock, NULL);
-    thread_cond_init(&p->came);
-    return p;
-}
-
-static void start(const struct look_reader *l, struct parts *p, uint32_t i, const struct catalog_sample *s, uint64_t offset,
-                  uint64_t length)
-{
-    struct part *x = &p->part[i];
-    error_clear(&x->error);
-    x->request = (struct io_request){.dir_fd = -1,
-                                     .path = s->object,
-                                     .offset = s->offset + offset,
-                                     .length = length,
-                                     .buffer = x->bytes,
-                                     .capacity = length + IO_TAIL,
-                                     .done = part_done,
-                                     .owner = p,
-                                     .error = &x->error,
-                                     .expected_mtime_ns = s->mtime_ns,
-                                     .must_match = true};
-    pthread_mutex_lock(&p->lock);
-    p->left++;
-    pthread_mutex_unlock(&p->lock);
-    l->io->ops->submit(l->io, &x->request, i + 1 < p->count);
-}
-
-/* Negative: interrupted. The reads then go on without us. */
-static int await(const struct look_reader *l, struct parts *p, struct fb_error *e)
-{
-    int rc = 0;
-    pthread_mutex_lock(&p->lock);
-    while (rc == 0 && p->left > 1) {
-        if (thread_cond_wait_until(&p->came, &p->lock, clock_now_ns() + ASK_EVERY_NS) || !l->interrupted)
-            continue;
-        pthread_mutex_unlock(&p->lock);
-        if (l->interrupted(l->ctx))
-            rc = error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while files were looked into");
-        pthread_mutex_lock(&p->lock);
-    }
-    pthread_mutex_unlock(&p->lock);
-    return rc;
-}
-
-static int check_part(const struct part *x, struct fb_error *e)
-{
-    const struct io_request *r = &x->request;
-    if (r->status < 0) {
-        *e = x->error;
-        return e->code ? e->code : error_set(e, r->status, "read", "the read failed");
-    }
-    if (r->status == 0 && r->got == r->length)
-        return 0;
+    const struct io_request *r = io_wait_result(w, i);
+    int rc = io_wait_status(w, i, e);
+    if (rc < 0 || (rc == 0 && r->got == r->length))
+        return rc;
     return error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of its own structure", (unsigned long long)(r->offset + r->got));
 }
 
 static int read_now(const struct look_reader *l, const struct catalog_sample *s, uint64_t offset, uint64_t length, uint8_t *out,
                     struct fb_error *e)
 {
-    struct parts *p = parts_new(1, length);
-    if (!p)
+    struct io_wait *w = io_wait_new(l->io, 1, length);
+    if (!w)
         return error_set(e, FB_E_NOMEM, "read", "no memory to look into a file");
-    start(l, p, 0, s, offset, length);
-    int rc = await(l, p, e);
+    start(w, 0, s, offset, length, false);
+    int rc = await(l, w, e);
     if (rc == 0)
-        rc = check_part(&p->part[0], e);
+        rc = check_read(w, 0, e);
     if (rc == 0)
-        memcpy(out, p->part[0].bytes, length);
-    let_go(p);
+        memcpy(out, io_wait_result(w, 0)->buffer, length);
+    io_wait_end(w);
     return rc;
 }
 
@@ -230,13 +156,14 @@ int look_in_store(struct feed *f, const struct catalog_sample *s, struct array_f
 
 /* ---- many at once ---- */
 
-static void keep_what_it_tells(struct feed *f, const struct catalog_sample *s, const struct part *x)
+static void keep_what_it_tells(struct feed *f, const struct catalog_sample *s, const struct io_wait *w, uint32_t i)
 {
     struct look_reader l = reader_of(f);
     struct array_file file;
     struct fb_error bad;
     error_clear(&bad);
-    if (check_part(x, &bad) < 0 || describe(&l, s, x->bytes, x->request.length, &file, &bad) < 0)
+    const struct io_request *r = io_wait_result(w, i);
+    if (check_read(w, i, &bad) < 0 || describe(&l, s, r->buffer, r->length, &file, &bad) < 0)
         return; /* its own turn will say why */
     look_keep(f, s, &file);
     array_file_free(&file);
@@ -251,14 +178,14 @@ int look_ahead_in_store(struct feed *f, uint64_t first, struct fb_error *e)
         FB_TRY(catalog_sample(f->dataset.catalog, i, &s[n], e));
         n += s[n].length > 0 && !look_is_known(f, &s[n]);
     }
-    struct parts *p = n ? parts_new(n, HEAD_BYTES) : NULL;
-    if (!p)
+    struct io_wait *w = n ? io_wait_new(l.io, n, HEAD_BYTES) : NULL;
+    if (!w)
         return 0;
     for (uint32_t i = 0; i < n; i++)
-        start(&l, p, i, &s[i], 0, head_of(&s[i]));
-    int rc = await(&l, p, e);
+        start(w, i, &s[i], 0, head_of(&s[i]), i + 1 < n);
+    int rc = await(&l, w, e);
     for (uint32_t i = 0; rc == 0 && i < n; i++)
-        keep_what_it_tells(f, &s[i], &p->part[i]);
-    let_go(p);
+        keep_what_it_tells(f, &s[i], w, i);
+    io_wait_end(w);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* The ship's thread and what others tell it. Opening and figures are in ship_open.c. */
+/* The ship's thread and what others tell it. Opening and figures are in device_copy_open.c. */
 #include "feed/device_copy.h"
 
 #include <errno.h>

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/text.h"
 #include "base/thread.h"
 #include "feed/feed.h"
+#include "meter/metrics.h"
 
 /* Page-locking needs a device's context. That of the rank's own device, as launchers number them, or of the first. */
 static int open_to_pin(struct device **out, struct fb_error *e)
@@ -127,23 +127,32 @@ void ship_close(struct feed *f)
     h->device = NULL;
 }
 
-void ship_stats(struct feed *f, struct text *t)
+void ship_metrics(struct feed *f, struct metrics *m)
 {
     struct ship *h = &f->ship;
     struct device_figures g = {0};
-    if (!h->is_wanted) {
-        text_printf(t, ",\"device\":null");
+    if (!h->is_wanted)
         return;
-    }
     if (h->device)
         h->device->ops->figures(h->device, &g);
-    text_printf(t, ",\"device\":{\"name\":");
-    text_json_string(t, h->device ? h->device->title : "");
-    bool is_pinned = h->device && !atomic_load_explicit(&h->unpinned, memory_order_relaxed);
-    text_printf(t, ",\"is_pinned\":%s,\"reason\":", is_pinned ? "true" : "false");
-    text_json_string(t, h->reason);
-    text_printf(t, ",\"shipped_batches\":%llu,\"copies\":%llu,\"copied_bytes\":%llu,\"pinned_bytes\":%llu,\"memory_bytes\":%llu",
-                (unsigned long long)atomic_load_explicit(&h->shipped, memory_order_relaxed), (unsigned long long)g.copies,
-                (unsigned long long)g.bytes, (unsigned long long)g.pinned_bytes, (unsigned long long)g.memory_bytes);
-    text_printf(t, ",\"waiting_for_buffers_seconds\":%.6f}", (double)atomic_load_explicit(&h->held_back_ns, memory_order_relaxed) / 1e9);
+    metrics_set(m, "device.shipped_batches", atomic_load_explicit(&h->shipped, memory_order_relaxed));
+    metrics_set(m, "device.copies", g.copies);
+    metrics_set(m, "device.copied_bytes", g.bytes);
+    metrics_set(m, "device.pinned_bytes", g.pinned_bytes);
+    metrics_set(m, "device.memory_bytes", g.memory_bytes);
+    metrics_set_ns(m, "device.waiting_for_buffers_seconds", atomic_load_explicit(&h->held_back_ns, memory_order_relaxed));
+}
+
+void ship_stats(struct feed *f, const struct metrics *m, struct json_writer *w)
+{
+    struct ship *h = &f->ship;
+    if (!h->is_wanted) {
+        json_put(w, J_NULL("device"));
+        return;
+    }
+    json_begin_object(w, "device");
+    json_put(w, J("name", h->device ? h->device->title : ""),
+             J_BOOL("is_pinned", h->device && !atomic_load_explicit(&h->unpinned, memory_order_relaxed)), J("reason", h->reason));
+    metrics_put(w, m, "device");
+    json_end(w);
 }

@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "feed/arrays.h"
-#include "feed/feed.h"
+#include "base/text/json_writer.h"
+#include "feed/load_ops.h"
+#include "meter/metrics.h"
 #include "meter/trace.h"
 
 static struct feed *feed_of(const fb_loader *l)
@@ -130,7 +131,7 @@ static const char *row_key(const fb_batch *b, int place)
     pthread_mutex_lock(&f->lock);
     if (!s->keys && (s->keys = calloc(s->count, KEY_BYTES)))
         for (uint32_t i = 0; i < s->count; i++)
-            arrays_row_key(f->arrays, s->place[i].sample, s->keys + (size_t)i * KEY_BYTES, KEY_BYTES);
+            f->kind->key(f, s->place[i].sample, s->keys + (size_t)i * KEY_BYTES, KEY_BYTES);
     pthread_mutex_unlock(&f->lock);
     return s->keys ? s->keys + (size_t)place * KEY_BYTES : "";
 }
@@ -156,9 +157,21 @@ const char *fb_batch_state(const fb_batch *b)
     return slot_of(b)->state_json;
 }
 
+enum { DRAWS_MAX_BYTES = 1 << 20 };
+
 int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_size)
 {
-    return pipeline_draw_json(&place_of(b, place)->draw, out, out_size);
+    const struct slot *s = slot_of(b);
+    const struct feed *f = s->owner;
+    struct text t = {.limit = DRAWS_MAX_BYTES};
+    struct json_writer w = {.out = &t};
+    json_begin_object(&w, NULL);
+    if (f->kind->show_draws && place >= 0 && (uint32_t)place < s->count)
+        f->kind->show_draws(f, slot_draws(s, (uint32_t)place), &w);
+    json_end(&w);
+    int length = t.failed ? FB_E_NOMEM : snprintf(out, out_size, "%s", t.data);
+    text_free(&t);
+    return length;
 }
 
 enum fb_memory fb_batch_memory(const fb_batch *b, int *device)
@@ -242,7 +255,7 @@ const char *fb_selected_key(const fb_loader *l, uint64_t i)
 {
     uint64_t sample;
     const struct feed *f = feed_of(l);
-    if (f->arrays && f->arrays->unit == ARRAYS_ROWS) /* the catalog has the files */
+    if (f->kind->key) /* the catalog has the files */
         return NULL;
     return is_selected(f, i, &sample) ? catalog_key(f->dataset.catalog, sample, NULL) : NULL;
 }
@@ -359,4 +372,13 @@ int fb_get_stats(const fb_loader *l, char *out, size_t out_size)
     if (f->pid != getpid())
         return snprintf(out, out_size, "{}");
     return feed_stats_json(f, out, out_size);
+}
+
+int fb_describe_stats(char *out, size_t out_size)
+{
+    struct text t = {.limit = 1 << 20};
+    metrics_describe(&(struct json_writer){.out = &t});
+    int length = snprintf(out, out_size, "%s", t.failed ? "[]" : t.data);
+    text_free(&t);
+    return length;
 }

@@ -11,8 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "base/rng.h"
-#include "base/text/text.h"
+#include "base/text/json_writer.h"
 #include "feed/feed.h"
 #include "feed/partial_read.h"
 #include "model/audit_format.h"
@@ -33,18 +34,6 @@ struct audit {
 
 /* ---- records ---- */
 
-static bool write_whole(int fd, const uint8_t *bytes, size_t n)
-{
-    for (ssize_t done; n > 0; bytes += done, n -= (size_t)done) {
-        done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR)
-            done = 0;
-        else if (done <= 0)
-            return false;
-    }
-    return true;
-}
-
 /* `record` has room for the frame before the payload and the check after it: one write, so that only the last record can be torn. */
 static void append(struct feed *f, enum audit_type type, uint8_t *record, size_t payload)
 {
@@ -57,7 +46,7 @@ static void append(struct feed *f, enum audit_type type, uint8_t *record, size_t
     audit_put_le(record + AUDIT_FRAME_BYTES - AUDIT_CHECK_BYTES, audit_frame_check(a->digest, record), AUDIT_CHECK_BYTES);
     uint64_t digest = audit_digest(a->digest, record, n);
     audit_put_le(record + n, digest, AUDIT_CHECK_BYTES);
-    if (!a->is_broken && !write_whole(a->fd, record, n + AUDIT_CHECK_BYTES)) {
+    if (!a->is_broken && file_write_all(a->fd, record, n + AUDIT_CHECK_BYTES, NULL) < 0) {
         a->is_broken = true;
         log_line(&f->log, LOG_ERROR, "the audit log ends here, and cannot prove anything from now on: %s",
                  text_errno(errno, reason, sizeof(reason)));
@@ -93,11 +82,11 @@ static uint64_t config_of(const struct feed *f, const fb_options *o)
 static void write_head(struct feed *f, const fb_options *o)
 {
     struct text t = {.limit = 4096};
-    text_printf(&t, "{\"format\":%d,\"fullbore\":\"" FB_VERSION "\",\"pid\":%d", AUDIT_FORMAT, (int)f->pid);
-    text_printf(&t, ",\"fingerprint\":\"%016" PRIx64 "\",\"samples\":%" PRIu64, f->origin.fingerprint, f->origin.samples);
-    text_printf(&t, ",\"seed\":\"%" PRIu64 "\",\"order\":\"%s\",\"window\":[%" PRIu64 ",%" PRIu64 "]", f->seed,
-                order_kind_name(f->origin.order), f->origin.block, f->origin.window);
-    text_printf(&t, ",\"config\":\"%016" PRIx64 "\"}", config_of(f, o));
+    json_put(&(struct json_writer){.out = &t},
+             J_OBJECT(NULL, J("format", AUDIT_FORMAT), J("fullbore", FB_VERSION), J("pid", f->pid),
+                      J_HEX("fingerprint", f->origin.fingerprint), J("samples", f->origin.samples), J_QUOTED("seed", f->seed),
+                      J("order", order_kind_name(f->origin.order)), J_ARRAY("window", J(NULL, f->origin.block), J(NULL, f->origin.window)),
+                      J_HEX("config", config_of(f, o))));
     append_text(f, AUDIT_HEAD, &t);
 }
 
@@ -111,7 +100,7 @@ static int open_log(const char *dir, struct fb_error *e)
         random = (uint64_t)now.tv_nsec << 20 ^ (uint64_t)getpid();
     int n = snprintf(path, sizeof(path), "%s/%lld-%d-%016" PRIx64 AUDIT_SUFFIX, dir, (long long)now.tv_sec, (int)getpid(), random);
     if (n < 0 || (size_t)n >= sizeof(path))
-        return error_set(e, FB_E_USAGE, "feed", "FULLBORE_AUDIT is too long a path");
+        return error_set(e, FB_E_USAGE, "feed", "the path in FULLBORE_AUDIT is too long");
     if (mkdir(dir, 0777) < 0 && errno != EEXIST)
         return error_set_errno(e, "feed", errno, "make the directory of FULLBORE_AUDIT");
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -160,7 +149,7 @@ void audit_end(struct feed *f, const char *why)
     if (!f->audit || !f->audit->has_run)
         return;
     struct text t = {.limit = 64};
-    text_printf(&t, "{\"why\":\"%s\"}", why);
+    json_put(&(struct json_writer){.out = &t}, J_OBJECT(NULL, J("why", why)));
     append_text(f, AUDIT_END, &t);
     f->audit->has_run = false;
 }
@@ -169,15 +158,15 @@ static void write_run(struct feed *f)
 {
     struct timespec now;
     struct text t = {.limit = 4096};
+    struct json_writer w = {.out = &t};
     const struct run *r = &f->live;
     const struct rank_layout *l = &f->layout;
     clock_gettime(CLOCK_REALTIME, &now);
-    text_printf(&t, "{\"began_ns\":%lld,\"epoch\":%" PRIu64 ",\"start\":%" PRIu64 ",\"rank\":%u,\"world\":%u,\"global_batch\":%" PRIu64,
-                (long long)now.tv_sec * 1000000000 + now.tv_nsec, r->epoch, r->start, l->rank, l->world, l->global_batch);
-    text_printf(&t, ",\"drop_last\":%s,\"skip\":[", l->drop_last ? "true" : "false");
-    for (uint32_t i = 0; i < r->skips.count; i++)
-        text_printf(&t, "%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", r->skips.range[i].first, r->skips.range[i].last);
-    text_printf(&t, "]}");
+    json_begin_object(&w, NULL);
+    json_put(&w, J("began_ns", (int64_t)now.tv_sec * 1000000000 + now.tv_nsec), J("epoch", r->epoch), J("start", r->start),
+             J("rank", l->rank), J("world", l->world), J("global_batch", l->global_batch), J_BOOL("drop_last", l->drop_last));
+    skips_json(&r->skips, &w);
+    json_end(&w);
     append_text(f, AUDIT_RUN, &t);
 }
 
@@ -195,11 +184,7 @@ void audit_bad(struct feed *f, uint64_t epoch, uint64_t sample, const char *key,
     if (!f->audit)
         return;
     struct text t = {.limit = 16384};
-    text_printf(&t, "{\"epoch\":%" PRIu64 ",\"sample\":%" PRIu64 ",\"key\":", epoch, sample);
-    text_json_string(&t, key);
-    text_printf(&t, ",\"cause\":");
-    text_json_string(&t, cause);
-    text_printf(&t, "}");
+    json_put(&(struct json_writer){.out = &t}, J_OBJECT(NULL, J("epoch", epoch), J("sample", sample), J("key", key), J("cause", cause)));
     append_text(f, AUDIT_BAD, &t);
 }
 

@@ -1,4 +1,5 @@
-/* The list of bad samples: each file named once, with what was wrong; beyond FEED_MAX_BAD they are only counted. */
+/* Bad samples: what becomes of their places, and the list of them: each file named once, with what was wrong; beyond FEED_MAX_BAD they are
+ * only counted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static void append(struct feed *f, const struct fb_error *e, uint64_t epoch)
     }
 }
 
-void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch)
+static void note(struct feed *f, const struct fb_error *e, uint64_t epoch)
 {
     atomic_fetch_add_explicit(&f->bad, 1, memory_order_relaxed);
     pthread_mutex_lock(&f->bad_lock);
@@ -37,7 +38,8 @@ void feed_note_bad(struct feed *f, const struct fb_error *e, uint64_t epoch)
     pthread_mutex_unlock(&f->bad_lock);
 }
 
-void feed_give_up_place(struct fb_error *e, uint32_t bad_tries)
+/* Makes the last one's error that of the place. */
+static void give_up_place(struct fb_error *e, uint32_t bad_tries)
 {
     char last[sizeof(e->cause)];
     memcpy(last, e->cause, sizeof(last));
@@ -45,6 +47,24 @@ void feed_give_up_place(struct fb_error *e, uint32_t bad_tries)
     text_words(e->cause, sizeof(e->cause), "%u of %u samples tried for one place were bad, the last one because %s", bad_tries, bad_tries,
                last);
     error_remedy(e, "most of the data set is bad: the statistics name files and causes under bad_samples");
+}
+
+bool feed_redraws_bad(struct feed *f, struct slot *s, uint32_t place, uint64_t selected, const char *key, uint32_t tries,
+                      struct fb_error *e)
+{
+    if (!f->skips_bad || load_is_systemic(e) || s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed))
+        return false;
+    note(f, e, s->epoch);
+    audit_bad(f, s->epoch, selected, key, e->cause);
+    if (tries == FEED_MOST_BAD_TRIES || f->subset.count == 1) {
+        give_up_place(e, tries);
+        return false;
+    }
+    pthread_mutex_lock(&f->lock);
+    bool is_lost = s->error && s->error_place < place; /* that place's error is the batch's, whatever becomes of this one */
+    s->redraws += !is_lost;
+    pthread_mutex_unlock(&f->lock);
+    return !is_lost;
 }
 
 void feed_free_bad(struct feed *f)

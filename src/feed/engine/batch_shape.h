@@ -1,6 +1,6 @@
 /* The shape of a feed's batches: which fields, in which order, how large. */
-#ifndef FB_FEED_BATCH_SHAPE_H
-#define FB_FEED_BATCH_SHAPE_H
+#ifndef FB_FEED_ENGINE_BATCH_SHAPE_H
+#define FB_FEED_ENGINE_BATCH_SHAPE_H
 
 #include "feed/feed.h"
 

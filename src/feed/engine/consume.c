@@ -271,10 +271,6 @@ static void count_wait(struct feed *f, uint64_t called_ns, const struct slot *s)
     loop_take(&f->loop, now, waited, 0, s->count);
     if (trace_is_on())
         trace_deliver(&f->meter, f->last_return_ns, called_ns, now);
-    atomic_fetch_add_explicit(&f->exposed_wait_ns, waited, memory_order_relaxed);
-    atomic_fetch_add_explicit(&f->consumed_ns, now - f->last_return_ns, memory_order_relaxed);
-    atomic_fetch_add_explicit(&f->batches, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&f->samples, s->count, memory_order_relaxed);
     histogram_add(&f->wait_histogram, waited);
     struct stage_meter *m = &f->meter.shard[0].stage[STAGE_DELIVER];
     meter_add(&m->wait_in_ns, waited);

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "feed/arrays.h"
+#include "feed/load_ops.h"
 #include "feed/crew.h"
 #include "feed/source_cache.h"
 
@@ -83,9 +83,8 @@ void feed_unref(struct feed *f)
     free(f->held_slots);
     free(f->given);
     free(f->plan_given);
-    chain_close(&f->chain);
-    files_close(&f->files);
-    arrays_close(f);
+    if (f->kind && f->kind->close)
+        f->kind->close(f);
     labels_close(&f->labels);
     alias_close(f->weights);
     subset_free(&f->subset);

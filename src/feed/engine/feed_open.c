@@ -9,14 +9,12 @@
 #include "base/clock.h"
 #include "base/text/text.h"
 #include "base/thread.h"
-#include "feed/arrays.h"
 #include "feed/crew.h"
 #include "feed/engine/batch_shape.h"
-#include "feed/first_size.h"
-#include "feed/source_io.h"
-#include "order/subset_rows.h"
-#include "order/order_window.h"
+#include "feed/load_ops.h"
 #include "feed/source_cache.h"
+#include "feed/source_io.h"
+#include "order/order_window.h"
 
 enum {
     LEAST_AHEAD = 1,
@@ -24,9 +22,7 @@ enum {
     HELD_BY_USER = 2,
     WORKER_BYTES = 2 << 20, /* of working memory that each worker may count on */
     READ_BYTES = 2 << 20,   /* and the reads together */
-    BLOCK_BYTES = 1 << 20,  /* shuffle="window": of rows that are not chunked */
-    WINDOW_BYTES = 64 << 20,
-    BLOCK_FILES = 64, /* and the same for files and members of packs */
+    BLOCK_FILES = 64,       /* shuffle="window": files and members of packs */
     WINDOW_FILES = 4096,
     LEAST_BLOCKS = 8
 };
@@ -57,7 +53,7 @@ static int check_options(const fb_options *o, struct fb_error *e)
     if (o->layout < FB_NCHW || o->layout > FB_CHANNELS_LAST)
         return refuse(e, "layout is none of NCHW, NHWC, channels_last", "");
     if (o->takes_order && (o->shuffle || o->weights || o->is_balanced))
-        return refuse(e, "a given order is neither shuffled nor weighted", "leave out shuffle= and weights=, or the sampler");
+        return refuse(e, "the order of a sampler cannot be shuffled or weighted", "leave out shuffle= and weights=, or the sampler");
     if ((o->weights || o->is_balanced) && !o->shuffle)
         return refuse(e, "weights draw at random, so they need shuffle", "set shuffle=True, or leave weights out");
     return 0;
@@ -128,82 +124,11 @@ static enum order_kind order_kind_of(const fb_options *o)
     return o->weights || o->is_balanced ? ORDER_WEIGHTED : o->shuffle == 2 ? ORDER_WINDOW : o->shuffle ? ORDER_SHUFFLED : ORDER_PLAIN;
 }
 
-/* Rows are known by the names and lengths of their files. */
-static int choose_rows(struct feed *f, const fb_options *o, const struct subset_request *r, struct fb_error *e)
-{
-    const struct arrays *a = f->arrays;
-    uint64_t all = catalog_fingerprint(f->dataset.catalog);
-    for (uint64_t i = 0; i < a->objects; i++)
-        all = rng_mix(all, a->object[i].rows);
-    FB_TRY(subset_choose_rows(&f->subset, a->rows, all, r, e));
-    f->origin = (struct origin){f->subset.fingerprint, f->subset.count, all, a->rows, all, all, order_kind_of(o)};
-    return 0;
-}
-
-/* Without the names that are arrays; NULL: none is left. */
-static char *label_names(const struct arrays *a, const char *fields)
-{
-    char *names = calloc(1, strlen(fields) + 2);
-    for (const char *name = fields; names && *name;) {
-        size_t n = strcspn(name, "\n");
-        if (!arrays_has_field(a, name, n))
-            strncat(strcat(names, names[0] ? "\n" : ""), name, n);
-        name += n + (name[n] == '\n');
-    }
-    if (names && names[0])
-        return names;
-    free(names);
-    return NULL;
-}
-
-static int open_labels_and_files(struct feed *f, const fb_options *o, struct fb_error *e)
-{
-    fb_options rest = *o;
-    char *names;
-    int rc = files_choose(&f->files, f->dataset.catalog, o, &names, e);
-    rest.fields = names;
-    if (rc == 0)
-        rc = labels_open(&f->labels, f->dataset.catalog, &f->subset, &rest, e);
-    free(names);
-    return rc;
-}
-
-/* A row has no labels in the catalog, which knows files. */
-static int open_labels(struct feed *f, const fb_options *o, struct fb_error *e)
-{
-    if (!f->arrays)
-        return open_labels_and_files(f, o, e);
-    char *names = o->fields ? label_names(f->arrays, o->fields) : NULL;
-    fb_options rest = *o;
-    rest.fields = names;
-    int rc = labels_open(&f->labels, f->dataset.catalog, &f->subset, &rest, e);
-    if (rc == 0 && f->arrays->unit == ARRAYS_ROWS && !o->column_rows)
-        f->labels.count = 0;
-    free(names);
-    return rc;
-}
-
 void feed_order(const struct feed *f, uint64_t epoch, struct order *o)
 {
     order_init(o, f->subset.count, f->seed, epoch, f->is_shuffled, f->weights);
     if (f->window_block)
         order_use_window(o, f->window_block, f->window_blocks);
-}
-
-/* By the data alone, so that a state means the same on every machine. Blocks are what is read or unfiltered together. */
-static void choose_window(struct feed *f, uint64_t window)
-{
-    const struct arrays *a = f->arrays;
-    bool is_rows = a && a->unit == ARRAYS_ROWS;
-    uint64_t row_bytes = 1;
-    for (int i = 0; is_rows && i < a->count; i++)
-        row_bytes += a->want[i].row_bytes;
-    f->window_block = is_rows ? a->is_chunked ? a->chunk_rows : BLOCK_BYTES / row_bytes + 1 : BLOCK_FILES;
-    uint64_t samples = window ? window : is_rows ? WINDOW_BYTES / row_bytes : WINDOW_FILES;
-    f->window_blocks = (samples + f->window_block - 1) / f->window_block;
-    f->window_blocks = f->window_blocks < LEAST_BLOCKS && !window ? LEAST_BLOCKS : f->window_blocks;
-    f->origin.block = f->window_block;
-    f->origin.window = f->window_blocks;
 }
 
 /* A pack is opened once, not once for each sample; decoded pictures say how large they are. */
@@ -223,6 +148,19 @@ static int open_object(struct feed *f, const fb_options *o, struct fb_error *e)
     return 0;
 }
 
+static void choose_window(struct feed *f, uint64_t window)
+{
+    uint64_t samples = WINDOW_FILES;
+    f->window_block = BLOCK_FILES;
+    if (f->kind->window)
+        f->kind->window(f, &f->window_block, &samples);
+    samples = window ? window : samples;
+    f->window_blocks = (samples + f->window_block - 1) / f->window_block;
+    f->window_blocks = f->window_blocks < LEAST_BLOCKS && !window ? LEAST_BLOCKS : f->window_blocks;
+    f->origin.block = f->window_block;
+    f->origin.window = f->window_blocks;
+}
+
 static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     struct subset_request r = {
@@ -236,13 +174,13 @@ static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *
         .split = o->split,
         .split_share = o->split_share,
     };
-    if (f->arrays && f->arrays->unit == ARRAYS_ROWS) {
-        FB_TRY(choose_rows(f, o, &r, e));
+    if (f->kind->choose) {
+        FB_TRY(f->kind->choose(f, &r, order_kind_of(o), e));
     } else {
         FB_TRY(subset_choose(&f->subset, f->dataset.catalog, &r, e));
         FB_TRY(origin_find(&f->origin, f->dataset.catalog, &f->subset, order_kind_of(o), e));
     }
-    FB_TRY(open_labels(f, o, e));
+    FB_TRY(f->kind->open_labels(f, o, e));
     if (f->origin.order == ORDER_WINDOW)
         choose_window(f, o->window);
     if (o->is_balanced)
@@ -250,20 +188,6 @@ static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *
     if (o->weights)
         FB_TRY(alias_open(&f->weights, o->weights, o->weight_count, f->subset.count, e));
     return 0;
-}
-
-static int open_chain(struct feed *f, const fb_options *o, struct fb_error *e)
-{
-    FB_TRY(chain_open(&f->chain, o->transforms, o->dtype, o->layout, o->exif != 0, e));
-    FB_TRY(chain_bind(&f->chain, &f->labels, e));
-    if (pipeline_dtype(chain_last(&f->chain)) == FB_UINT64)
-        f->files = (struct files){0}; /* a digest is of the picture */
-    FB_TRY(files_open_masks(&f->files, o, &f->labels, e));
-    if (f->chain.map_count && !f->map)
-        return refuse(e, "transforms have a map step, but there is no function for it", "set fb_options.map");
-    if (chain_fixed_size(&f->chain, &f->out_height, &f->out_width))
-        return 0;
-    return first_size(f, &f->out_height, &f->out_width, e);
 }
 
 static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
@@ -418,16 +342,10 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     if (f->dataset.learnt_dir)
         learnt_open(&f->learnt, f->dataset.learnt_dir, f->budget, &f->log);
     FB_TRY(source_io_open(f, o->io, o->shuffle != 1 && !o->takes_order, e));
-    bool is_asked_for_names = o->transforms && strcmp(o->transforms, "digest") == 0;
-    if (f->dataset.family == FAMILY_IMAGE && catalog_has_parts(f->dataset.catalog))
-        return refuse(e, "group_by= joins bags of arrays; pictures are not joined", "leave it out");
-    if (f->dataset.family != FAMILY_IMAGE && !is_asked_for_names)
-        FB_TRY(arrays_open(f, o, e));
+    FB_TRY(load_choose_kind(f, o, e));
     FB_TRY(choose_samples(f, o, e));
-    if (f->arrays)
-        FB_TRY(arrays_preload(f, o->preload != 0, e));
-    if (!f->arrays)
-        FB_TRY(open_chain(f, o, e));
+    if (f->kind->open)
+        FB_TRY(f->kind->open(f, o, e));
     FB_TRY(source_cache_open(f, o, f->io_depth, e));
     FB_TRY(ship_open(f, o->device, o->pin_memory != 0, e));
     FB_TRY(check_batch_fits(f, e));

@@ -168,6 +168,13 @@ int labels_get(const struct labels *l, int field, uint64_t selected, uint64_t sa
     return f->is_class && l->subset->class_new ? renumber(l, to, e) : 0;
 }
 
+int labels_copy(const struct labels *l, uint64_t selected, uint64_t sample, void *const *to, struct fb_error *e)
+{
+    for (int i = 0; i < l->count; i++)
+        FB_TRY(labels_get(l, i, selected, sample, to[i], e));
+    return 0;
+}
+
 int labels_class_field(const struct labels *l)
 {
     int found = -1;

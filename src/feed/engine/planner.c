@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/text/text.h"
 #include "base/thread.h"
-#include "feed/arrays.h"
 #include "feed/crew.h"
+#include "feed/load_ops.h"
 #include "feed/partial_read.h"
 #include "feed/source_cache.h"
 
@@ -127,7 +127,8 @@ static void give_back(struct feed *f)
         planner_give_away_held(f);
     planner_drop_free_slots(f);
     reads_trim(&f->reads);
-    arrays_give_back(f, f->is_live);
+    if (f->kind->give_back)
+        f->kind->give_back(f, f->is_live);
 }
 
 /* Memory that is never touched again in time costs more than the reads it could hide. */
@@ -305,8 +306,8 @@ static bool make_room_beside_kept(struct feed *f, int naps)
     return true;
 }
 
-/* For a batch of variable lengths. Behind other batches it leaves a quarter of the budget to the workers, as batches of a fixed size do: were all
- * of it in batches that nobody can take yet, the first of them could not be finished. */
+/* For a batch of variable lengths. Behind other batches it leaves a quarter of the budget to the workers, as batches of a fixed size do:
+ * were all of it in batches that nobody can take yet, the first of them could not be finished. */
 static bool take_room(struct feed *f, size_t bytes)
 {
     pthread_mutex_lock(&f->lock);
@@ -364,27 +365,11 @@ static bool fill_slot(struct plan_state *p, struct slot *s, const struct run *ru
     state_write(&after, s->state_json, sizeof(s->state_json));
     atomic_store_explicit(&s->remaining, s->count, memory_order_relaxed);
 
-    const struct order *o = order_of(p, run->epoch);
-    if (f->arrays && f->arrays->unit == ARRAYS_ROWS) {
-        for (uint32_t i = 0; i < s->count; i++) {
-            s->place[i].position = skips_position(&run->skips, span.first + i);
-            s->place[i].is_repeat = i >= span.count - span.repeats;
-        }
-        p->todo = rows_plan(f, s, o, p->given);
-        return true;
-    }
-    struct load *loads = s->loads, **tail = &p->todo;
     for (uint32_t i = 0; i < s->count; i++) {
-        struct load *l = &loads[i];
-        load_init(l, s, i, skips_position(&run->skips, span.first + i));
+        s->place[i].position = skips_position(&run->skips, span.first + i);
         s->place[i].is_repeat = i >= span.count - span.repeats;
-        load_aim(f, l, p->given ? p->given[i] : order_at(o, l->position));
-        if (s->room)
-            s->room[i] = arrays_length_of(f->arrays, l->sample);
-        *tail = l;
-        tail = &l->next;
     }
-    *tail = NULL;
+    p->todo = f->kind->plan(f, s, order_of(p, run->epoch), p->given);
     return !s->room || make_room(p, s);
 }
 
@@ -405,7 +390,7 @@ static void append_slot(struct feed *f, struct slot *s)
 static bool fits(const struct feed *f, const struct load *l, uint64_t selected)
 {
     uint64_t sample = f->subset.sample ? f->subset.sample[selected] : selected;
-    return arrays_length_of(f->arrays, sample) <= l->slot->room[l->place];
+    return f->kind->length(f, sample) <= l->slot->room[l->place];
 }
 
 /* f->lock is held. Re-aims what came back and puts it before everything else. */

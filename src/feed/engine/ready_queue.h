@@ -1,6 +1,6 @@
 /* Ready loads: of each feed by slot, the slot wanted soonest first. All under the crew's lock. */
-#ifndef FB_FEED_READY_H
-#define FB_FEED_READY_H
+#ifndef FB_FEED_ENGINE_READY_QUEUE_H
+#define FB_FEED_ENGINE_READY_QUEUE_H
 
 #include "feed/feed.h"
 

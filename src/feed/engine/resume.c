@@ -48,7 +48,7 @@ static int refuse_given(const struct feed *f, struct fb_error *e)
 {
     if (!f->takes_order)
         return 0;
-    error_set(e, FB_E_UNSUPPORTED, "order", "skipping needs the loader's own order, and this one is a sampler's");
+    error_set(e, FB_E_UNSUPPORTED, "order", "skipping needs the loader's own order, but this loader has a sampler");
     error_remedy(e, "leave the indices out of the sampler");
     return FB_E_UNSUPPORTED;
 }

@@ -54,19 +54,18 @@ static void compose(const struct feed *f, const struct slot *s, uint64_t now, ui
 {
     const struct load *l = s ? oldest_load(s) : NULL;
     if (s && (s->state == SLOT_FILLED || s->state == SLOT_SHIPPING)) {
-        text_words(out, out_size,
-                   "the next batch has been waited for %.0f s: it is ready, but the device (%s) still uses the %u buffers before it",
+        text_words(out, out_size, "waiting %.0f s for the next batch: it is ready, but the device (%s) still uses the %u buffers before it",
                    (double)waited_ns / 1e9, f->ship.device->title, f->ship.buffers);
         return;
     }
     if (!l) {
-        text_words(out, out_size, "the next batch has been waited for %.0f s: no memory for it yet; raise memory= or release batches",
+        text_words(out, out_size, "waiting %.0f s for the next batch: no memory for it yet; raise memory= or release batches",
                    (double)waited_ns / 1e9);
         return;
     }
     char path[256], step[128];
     const char *key = s->place[l->place].key;
-    text_words(out, out_size, "the next batch has been waited for %.0f s: %u of its %u samples are missing; %s is %s for %.1f s",
+    text_words(out, out_size, "waiting %.0f s for the next batch: %u of its %u samples are missing; %s has been %s for %.1f s",
                (double)waited_ns / 1e9, atomic_load_explicit(&s->remaining, memory_order_relaxed), s->count,
                text_escape(key ? key : "?", path, sizeof(path)),
                step_name(f, atomic_load_explicit(&l->step, memory_order_relaxed), step, sizeof(step)),

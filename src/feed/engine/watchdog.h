@@ -1,6 +1,6 @@
 /* The watchdog: when the consumer has waited long, say what for. */
-#ifndef FB_FEED_WATCHDOG_H
-#define FB_FEED_WATCHDOG_H
+#ifndef FB_FEED_ENGINE_WATCHDOG_H
+#define FB_FEED_ENGINE_WATCHDOG_H
 
 #include "feed/feed.h"
 

@@ -82,8 +82,8 @@ static bool drop_oldest(struct chunk_cache *c)
     return true;
 }
 
-/* Memory of `total` bytes, counted. That of an old chunk of the same size is used again as it is: fresh pages would have to be cleared by the
- * kernel, which takes a third of the time that inflating into them does. */
+/* Memory of `total` bytes, counted. That of an old chunk of the same size is used again as it is: fresh pages would have to be cleared by
+ * the kernel, which takes a third of the time that inflating into them does. */
 static struct chunk_entry *get_memory(struct chunk_cache *c, size_t total)
 {
     while (c->bytes + total > c->limit || !budget_take(c->budget, MEMORY_CACHE, total)) {

@@ -1,30 +1,18 @@
 /* A load of rows at work: a group of places, each filled by one row of every field. Belongs to one worker. */
-#ifndef FB_FEED_ROWS_GROUP_H
-#define FB_FEED_ROWS_GROUP_H
+#ifndef FB_FEED_GROUP_ROWS_GROUP_H
+#define FB_FEED_GROUP_ROWS_GROUP_H
 
+#include "codec/array/array_rows.h"
+#include "feed/array_walk.h"
 #include "feed/arrays.h"
 #include "feed/crew.h"
-#include "feed/gather_reads.h"
-
-/* A chunk that waits on the stage. */
-struct staged {
-    uint64_t key;
-    uint64_t at, length;
-};
 
 struct group {
-    struct worker *w;
     struct feed *f;
     struct load *l;
     const struct array_object *object; /* where the last row was */
-    struct gather gather;
-    size_t at[FB_MAX_FIELDS]; /* of each straight field's rows on the stage */
-    struct staged *staged;    /* in w->mapped[0] while listed, then on the stage */
-    uint8_t *stage;
-    uint64_t held; /* key of the chunk in w->pixels, one that the cache had no room for; or NO_KEY */
+    struct array_walk walk;
 };
-
-#define NO_KEY UINT64_MAX
 
 static inline uint32_t place_of(const struct load *l, uint32_t i)
 {
@@ -46,8 +34,26 @@ static inline const struct array_object *object_at(struct group *g, uint32_t i, 
     return g->object;
 }
 
-/* rows_chunks.c. The rows from index `i` on that lie in the same chunks are a band; both return how many they are, or an error. */
-int band_list(struct group *g, int field, uint32_t i, struct fb_error *e); /* the reads for it */
-int band_take(struct group *g, int field, uint32_t i, struct fb_error *e); /* its rows, into their places */
+/* Do they have to be decompressed? */
+static inline bool rows_are_in_chunks(const struct array_layout *l)
+{
+    return l->storage == ARRAY_CHUNKED && !array_is_straight(l);
+}
+
+/* Aims the walk at a field of a file. Which rows, where they go, and whether chunks are kept is the caller's. */
+static inline void rows_aim(struct array_walk *x, const struct array_object *o, int field)
+{
+    bool is_sure = atomic_load_explicit(&o->is_in_memory, memory_order_relaxed);
+    x->open = (struct look_open){.seen = &o->seen, .fd = o->fd, .file = &o->file};
+    x->from = (struct gather_source){o->fd, o->seen.key, x->f->cache ? &o->kept : NULL, is_sure};
+    x->layout = o->layout[field];
+    x->conversion = &o->conversion[field];
+}
+
+/* The kind's parts, as load_ops.h describes them: rows_open.c, rows_preload.c, rows_plan.c. */
+int rows_choose(struct feed *f, const struct subset_request *r, enum order_kind order, struct fb_error *e);
+void rows_window(const struct feed *f, uint64_t *block, uint64_t *samples);
+int rows_preload(struct feed *f, const fb_options *o, struct fb_error *e);
+struct load *rows_plan(struct feed *f, struct slot *s, const struct order *o, const uint64_t *given);
 
 #endif

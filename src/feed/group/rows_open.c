@@ -6,7 +6,11 @@
 
 #include "codec/array/array_rows.h"
 #include "codec/array/hdf5/decompress.h"
-#include "feed/array_open.h"
+#include "base/rng.h"
+#include "feed/group/rows_group.h"
+#include "order/subset_rows.h"
+
+enum { BLOCK_BYTES = 1 << 20 /* of rows that are not chunked */, WINDOW_BYTES = 64 << 20 };
 
 /* A file can promise more than any memory has: in chunks that were never written. */
 static int refuse_size(const struct array_want *w, const char *key, struct fb_error *e)
@@ -62,37 +66,25 @@ static int check_same(const struct arrays *a, int field, const struct array_layo
     return FB_E_DATA;
 }
 
-static bool has_gaps(const struct array_layout *l)
-{
-    for (uint64_t i = 0; l->storage == ARRAY_CHUNKED && i < l->chunk_count; i++)
-        if (l->chunk[i].offset == ARRAY_NO_CHUNK)
-            return true;
-    return false;
-}
-
 static int add_object_fields(struct arrays *a, struct array_object *o, struct fb_error *e)
 {
     for (int i = 0; i < a->count; i++) {
         const struct array_layout *l = array_find(&o->file, a->want[i].source);
         if (!l)
-            return arrays_refuse_field(&o->file, o->key, a->want[i].source, e);
-        FB_TRY(check_same(a, i, l, o->key, e));
+            return arrays_refuse_field(&o->file, o->seen.key, a->want[i].source, e);
+        FB_TRY(check_same(a, i, l, o->seen.key, e));
         if (i == 0) {
             o->rows = l->shape[0];
         } else if (l->shape[0] != o->rows) {
             error_set(e, FB_E_DATA, "dataset", "'%s' has %llu rows, '%s' %llu", a->want[0].source, (unsigned long long)o->rows,
                       a->want[i].source, (unsigned long long)l->shape[0]);
             error_remedy(e, "choose arrays of one length with fields=");
-            error_at(e, o->key, -1);
+            error_at(e, o->seen.key, -1);
             return FB_E_DATA;
         }
         o->layout[i] = l;
         FB_TRY(arrays_prepare_conversion(a, i, l, &o->conversion[i], e));
-        o->is_straight[i] = array_is_straight(l);
-        o->stored_bytes[i] = array_row_bytes(l);
-        o->is_copied[i] = array_conversion_is_copy(&o->conversion[i]);
-        o->has_gaps[i] = has_gaps(l);
-        if (!array_is_straight(l) && l->storage == ARRAY_CHUNKED) {
+        if (rows_are_in_chunks(l)) {
             o->chunk_rows = o->chunk_rows ? o->chunk_rows : l->chunk_shape[0];
             a->chunk_rows = a->is_chunked ? a->chunk_rows : l->chunk_shape[0];
             a->is_chunked = true;
@@ -104,24 +96,19 @@ static int add_object_fields(struct arrays *a, struct array_object *o, struct fb
 /* As the open file is now: the catalog may be older. */
 static int see_object(struct feed *f, struct array_object *o, const struct catalog_sample *s, struct fb_error *e)
 {
-    struct catalog_sample seen;
-    if (look_see(s, o->fd, &seen, e) < 0) {
+    if (look_see(s, o->fd, &o->seen, e) < 0) {
         error_at(e, s->key, -1);
         return e->code;
     }
-    if (seen.length != s->length || seen.mtime_ns != s->mtime_ns)
+    if (o->seen.length != s->length || o->seen.mtime_ns != s->mtime_ns)
         atomic_fetch_add_explicit(&f->changed, 1, memory_order_relaxed);
-    o->size = seen.length;
-    o->mtime_ns = seen.mtime_ns;
-    return look_at_open_file(f, &seen, o->fd, &o->file, e);
+    return look_at_open_file(f, &o->seen, o->fd, &o->file, e);
 }
 
 static int open_object(struct feed *f, struct array_object *o, uint64_t sample, struct fb_error *e)
 {
     struct catalog_sample s;
     FB_TRY(catalog_sample(f->dataset.catalog, sample, &s, e));
-    o->key = s.key;
-    o->path = s.object;
     o->fd = openat(f->dataset.root_fd, s.object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (o->fd < 0) {
         int rc = error_set_errno(e, "read", errno, "open the file");
@@ -130,6 +117,7 @@ static int open_object(struct feed *f, struct array_object *o, uint64_t sample, 
         return rc;
     }
     FB_TRY(see_object(f, o, &s, e));
+    o->kept = (struct io_object){f->dataset.root_fd, s.object, o->seen.length, o->seen.mtime_ns, ARRAYS_CACHE_BLOCK, UINT64_MAX};
     return add_object_fields(f->arrays, o, e);
 }
 
@@ -170,7 +158,7 @@ static uint64_t smallest_chunks(const struct arrays *a)
         uint64_t least = UINT64_MAX;
         for (uint64_t k = 0; k < a->objects; k++) {
             const struct array_object *o = &a->object[k];
-            uint64_t bytes = o->is_straight[i] || o->layout[i]->storage != ARRAY_CHUNKED ? UINT64_MAX : unfilter_chunk_bytes(o->layout[i]);
+            uint64_t bytes = rows_are_in_chunks(o->layout[i]) ? unfilter_chunk_bytes(o->layout[i]) : UINT64_MAX;
             least = bytes < least ? bytes : least;
         }
         sum += least == UINT64_MAX ? 0 : least;
@@ -189,8 +177,34 @@ int rows_open(struct feed *f, const struct array_file *first, const char *key, s
         const struct array_layout *l = array_find(first, a->want[i].source);
         FB_TRY(shape_rows(&a->want[i], l, key, e));
     }
+    FB_TRY(arrays_shape_steps(a, e));
     FB_TRY(open_objects(f, e));
     FB_TRY(check_bytes(a, key, e));
     uint64_t limit = atomic_load(&f->budget->limit);
     return a->is_chunked ? chunk_cache_open(&a->cache, f->budget, limit / 3, smallest_chunks(a), e) : 0;
+}
+
+/* ---- which rows take part ---- */
+
+/* Rows are known by the names and lengths of their files. */
+int rows_choose(struct feed *f, const struct subset_request *r, enum order_kind order, struct fb_error *e)
+{
+    const struct arrays *a = f->arrays;
+    uint64_t all = catalog_fingerprint(f->dataset.catalog);
+    for (uint64_t i = 0; i < a->objects; i++)
+        all = rng_mix(all, a->object[i].rows);
+    FB_TRY(subset_choose_rows(&f->subset, a->rows, all, r, e));
+    f->origin = (struct origin){f->subset.fingerprint, f->subset.count, all, a->rows, all, all, order};
+    return 0;
+}
+
+/* Blocks are what is read or unfiltered together. */
+void rows_window(const struct feed *f, uint64_t *block, uint64_t *samples)
+{
+    const struct arrays *a = f->arrays;
+    uint64_t row_bytes = 1;
+    for (int i = 0; i < a->count; i++)
+        row_bytes += a->want[i].row_bytes;
+    *block = a->is_chunked ? a->chunk_rows : BLOCK_BYTES / row_bytes + 1;
+    *samples = WINDOW_BYTES / row_bytes;
 }

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "feed/arrays.h"
-#include "feed/feed.h"
+#include "feed/group/rows_group.h"
 
 enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS };
 

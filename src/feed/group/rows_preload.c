@@ -4,11 +4,10 @@
 
 #include "base/text/text.h"
 #include "base/thread.h"
-#include "codec/array/array_rows.h"
 #include "feed/crew.h"
-#include "feed/rows_read.h"
+#include "feed/group/rows_group.h"
 
-enum { PIECE_BYTES = 4 << 20, THREADS_MOST = 64 };
+enum { PIECE_BYTES = 1 << 20, THREADS_MOST = 64 };
 #define SMALL_BYTES ((uint64_t)64 << 20)
 
 /* One field of one file, cut into pieces that threads take in turn. */
@@ -54,16 +53,20 @@ static void *preload_main(void *arg)
     struct preload *p = arg;
     struct array_object *o = p->o;
     size_t row_bytes = p->f->arrays->want[p->field].row_bytes;
-    struct rows_reader r;
-    rows_reader_init(&r, p->f->budget);
+    struct worker w;
+    worker_init(&w, p->f->budget);
+    struct array_walk x = {.f = p->f, .w = &w};
+    rows_aim(&x, o, p->field);
     for (uint64_t first; !atomic_load(&p->has_failed) && (first = atomic_fetch_add(&p->next, p->piece_rows)) < o->rows;) {
-        uint64_t rows = o->rows - first < p->piece_rows ? o->rows - first : p->piece_rows;
+        x.first = first;
+        x.count = o->rows - first < p->piece_rows ? o->rows - first : p->piece_rows;
+        x.to = o->resident[p->field] + first * row_bytes;
         struct fb_error e;
         error_clear(&e);
-        if (!is_interrupted(p) && rows_read(&r, p->f->arrays, o, p->field, first, rows, o->resident[p->field] + first * row_bytes, &e) < 0)
+        if (!is_interrupted(p) && array_walk_here(&x, &e) < 0)
             note_error(p, first, &e);
     }
-    rows_reader_free(&r);
+    worker_free(&w);
     return NULL;
 }
 
@@ -171,28 +174,12 @@ static int load_or_leave(struct feed *f, int field, bool is_wanted, bool is_must
     return 0;
 }
 
-/* What the rows of each field take, once it is known what lies in memory. */
-static void settle_ways(struct arrays *a)
-{
-    a->is_all_resident = true;
-    for (int k = 0; k < a->count; k++) {
-        a->is_all_resident &= a->is_resident[k];
-        for (uint64_t i = 0; i < a->objects; i++) {
-            const struct array_object *o = &a->object[i];
-            bool is_staged = o->is_straight[k] && !o->is_copied[k];
-            a->needs_take[k] |= !o->is_straight[k] || !o->is_copied[k] || o->has_gaps[k];
-            if (is_staged && o->stored_bytes[k] > a->staged_bytes[k])
-                a->staged_bytes[k] = o->stored_bytes[k];
-        }
-    }
-}
-
 /* That a row of that file takes in the cache of unfiltered chunks. */
 static uint64_t unfiltered_row_bytes(const struct arrays *a, const struct array_object *o)
 {
     uint64_t bytes = 0;
     for (int k = 0; k < a->count; k++)
-        bytes += a->is_resident[k] || o->is_straight[k] ? 0 : o->stored_bytes[k];
+        bytes += a->is_resident[k] || !rows_are_in_chunks(o->layout[k]) ? 0 : array_row_bytes(o->layout[k]);
     return bytes;
 }
 
@@ -243,22 +230,20 @@ static void warn_of_chunks(const struct feed *f)
     text_size(room, has, sizeof(has));
     if (window)
         log_line(&f->log, LOG_WARN,
-                 "a window of %llu rows takes %s unfiltered, more than the %s that are kept of chunks: they are unfiltered "
+                 "a window of %llu rows takes %s decompressed, more than the %s that are kept of chunks: they are decompressed "
                  "several times; lower window=, or raise memory=",
                  (unsigned long long)window, need, has);
     else
         log_line(&f->log, LOG_WARN,
-                 "rows lie in filtered chunks of %llu and take %s unfiltered, more than the %s that are kept of them: in random "
-                 "order a chunk is unfiltered up to %llu times an epoch; use shuffle=\"window\", or raise memory=",
+                 "rows lie in compressed chunks of %llu and take %s decompressed, more than the %s that are kept of them: in random "
+                 "order a chunk is decompressed up to %llu times an epoch; use shuffle=\"window\", or raise memory=",
                  (unsigned long long)a->chunk_rows, need, has, (unsigned long long)a->chunk_rows);
 }
 
-int arrays_preload(struct feed *f, bool is_everything, struct fb_error *e)
+int rows_preload(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     struct arrays *a = f->arrays;
-    if (a->unit == ARRAYS_FILES)
-        return is_everything ? error_set(e, FB_E_USAGE, "feed", "preload=True is for rows of arrays, but a sample is a whole file here")
-                             : 0;
+    bool is_everything = o->preload != 0;
     uint64_t limit = atomic_load(&f->budget->limit);
     for (int i = 0; i < a->count; i++) {
         uint64_t bytes = field_bytes(a, i);
@@ -271,7 +256,9 @@ int arrays_preload(struct feed *f, bool is_everything, struct fb_error *e)
         else if (is_everything || is_must)
             return refuse(f, i, is_everything, e);
     }
-    settle_ways(a);
+    a->is_all_resident = true;
+    for (int i = 0; i < a->count; i++)
+        a->is_all_resident &= a->is_resident[i];
     warn_of_chunks(f);
     limit_to_windows(f);
     return 0;

@@ -7,10 +7,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "cache/cache.h"
+#include "feed/load_ops.h"
 #include "feed/source_cache.h"
+
+enum { PART_FROM_BYTES = 256 << 10, KEPT_WHOLE_MOST = 32 << 20 };
+
+static int copy_labels(const struct bag *b, struct fb_error *e)
+{
+    const struct load *l = b->l;
+    return load_copy_labels(b->f, l->slot, l->place, b->f->arrays->count, l->selected, l->sample, e);
+}
 
 int bag_refuse(const struct bag *b, struct fb_error *e, const char *cause, const char *remedy)
 {
@@ -18,14 +29,6 @@ int bag_refuse(const struct bag *b, struct fb_error *e, const char *cause, const
     error_remedy(e, "%s", remedy);
     error_at(e, b->now->where.key, -1);
     return FB_E_DATA;
-}
-
-static int copy_labels(const struct bag *b, struct fb_error *e)
-{
-    const struct feed *f = b->f;
-    for (int k = 0; k < f->labels.count; k++)
-        FB_TRY(labels_get(&f->labels, k, b->l->selected, b->l->sample, slot_at(b->l->slot, f->arrays->count + k, b->l->place), e));
-    return 0;
 }
 
 /* ---- files read by the worker ---- */
@@ -51,10 +54,10 @@ static int open_file(struct feed *f, const struct catalog_sample *s, struct gath
 static int open_part(struct bag *b, uint32_t i, struct fb_error *e)
 {
     struct catalog_sample s = b->l->where;
-    struct gather_file *file = &b->gather.file[i];
+    struct gather_file *file = &b->walk.gather.file[i];
     if (catalog_has_parts(b->f->dataset.catalog))
         FB_TRY(catalog_part(b->f->dataset.catalog, b->l->sample, i, &s, e));
-    b->gather.files = i + 1;
+    b->walk.gather.files = i + 1;
     FB_TRY(open_file(b->f, &s, file, e));
     if (b->f->cache)
         source_cache_describe(b->f, &file->seen, i ? CACHE_NO_INDEX : b->l->selected, &file->object);
@@ -77,20 +80,24 @@ static int look_at_parts(struct bag *b, struct fb_error *e)
     return 0;
 }
 
+/* Those of sound are done where its channels are placed. */
+static int run_steps(struct bag *b, struct fb_error *e)
+{
+    return b->f->arrays->is_sound ? 0 : arrays_run_steps(b->w, b->f, b->l->slot, b->l->place, b->l->attempt, e);
+}
+
 static int run_looked(struct bag *b, struct fb_error *e)
 {
     FB_TRY(bag_prepare(b, e));
-    if (b->l->waited) {
-        FB_TRY(waited_check(b->l->waited, e));
-        b->stage = b->l->waited->stage;
-    } else {
+    struct gather *g = &b->walk.gather;
+    if (!b->l->waited)
         FB_TRY(bag_list(b, e));
-        int rc = gather_read(b->f, &b->gather, b->l, &b->stage, e);
-        if (rc != 0)
-            return rc;
-    }
+    int rc = b->l->waited ? gather_resume(b->f, g, b->l, e) : gather_read(b->f, g, b->l, e);
+    if (rc != 0)
+        return rc;
     uint64_t since = clock_now_ns();
     FB_TRY(bag_take(b, e));
+    FB_TRY(run_steps(b, e));
     FB_TRY(copy_labels(b, e));
     meter_work(&b->f->meter, b->w->index, STAGE_DECODE, clock_now_ns() - since, 1, b->picked.count * b->f->arrays->want[0].row_bytes);
     return 0;
@@ -100,11 +107,11 @@ static int run_looked(struct bag *b, struct fb_error *e)
 static int run_parts(struct bag *b, struct bag_part *parts, struct gather_file *files, struct fb_error *e)
 {
     b->part = b->now = parts;
-    b->gather.file = files;
+    b->walk.gather.file = files;
     int rc = look_at_parts(b, e);
     if (rc == 0)
         rc = run_looked(b, e);
-    gather_close_files(&b->gather);
+    gather_close_files(&b->walk.gather);
     return rc;
 }
 
@@ -119,18 +126,18 @@ static int run_many(struct bag *b, struct fb_error *e)
     return rc;
 }
 
-int bag_run(struct worker *w, struct feed *f, struct load *l, struct fb_error *e)
+static int bag_fill_itself(struct worker *w, struct feed *f, struct load *l, struct fb_error *e)
 {
-    struct bag b = {.w = w, .f = f, .l = l};
+    struct bag b = {.w = w, .f = f, .l = l, .walk = {.f = f, .w = w}};
     struct bag_part one = {.fd = -1};
     struct gather_file file = {.fd = -1};
     uint64_t parts;
-    gather_start(&b.gather, w);
+    gather_start(&b.walk.gather, w);
     int rc = catalog_part_count(f->dataset.catalog, l->sample, &parts, e);
     b.parts = (uint32_t)parts; /* a catalog's objects are numbered by 32 bits */
     if (rc == 0)
         rc = parts == 1 ? run_parts(&b, &one, &file, e) : run_many(&b, e);
-    if (rc != 1) {
+    if (rc != LOAD_IS_GONE) {
         waited_free(f, l->waited);
         l->waited = NULL;
     }
@@ -139,19 +146,15 @@ int bag_run(struct worker *w, struct feed *f, struct load *l, struct fb_error *e
 
 /* ---- files that were brought ---- */
 
-/* What was listed, out of the bytes of the file. */
+/* What was listed, out of the bytes of the file: array_check has seen that it lies in there. */
 static int copy_pieces(struct bag *b, struct fb_error *e)
 {
-    struct gather *g = &b->gather;
-    if (g->stage_bytes && !(b->stage = worker_memory(b->f, &b->w->work, g->stage_bytes + IO_TAIL, e)))
+    struct gather *g = &b->walk.gather;
+    if (g->stage_bytes && !(g->stage = worker_memory(b->f, &b->w->mapped[1], g->stage_bytes + IO_TAIL, e)))
         return e->code;
     for (uint32_t i = 0; i < g->count; i++) {
         const struct io_piece *p = &g->piece[i];
-        int rc = bag_read_memory(b, p->offset, p->length, p->is_staged ? b->stage + (size_t)p->to : p->to, e);
-        if (rc < 0) {
-            error_at(e, b->l->where.key, (int64_t)b->byte_count);
-            return rc;
-        }
+        memcpy(p->is_staged ? g->stage + (size_t)p->to : p->to, b->bytes + p->offset, p->length);
     }
     return 0;
 }
@@ -161,7 +164,8 @@ static int place_arrays(struct bag *b, struct fb_error *e)
     FB_TRY(bag_prepare(b, e));
     FB_TRY(bag_list(b, e));
     FB_TRY(copy_pieces(b, e));
-    return bag_take(b, e);
+    FB_TRY(bag_take(b, e));
+    return run_steps(b, e);
 }
 
 static int place_bytes(struct bag *b, struct fb_error *e)
@@ -171,13 +175,13 @@ static int place_bytes(struct bag *b, struct fb_error *e)
     return b->now->file->count ? bag_place_clip(b, e) : bag_refuse(b, e, "there is no sound in it", "leave the file out");
 }
 
-int bag_place(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
+static int bag_fill(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
 {
     struct array_file file;
     struct bag_part one = {.where = l->where, .fd = -1, .file = &file};
-    struct bag b = {.w = w, .f = f, .l = l, .part = &one, .now = &one, .parts = 1, .bytes = bytes, .byte_count = n};
+    struct bag b = {.w = w, .f = f, .l = l, .walk = {.f = f, .w = w}, .part = &one, .now = &one, .parts = 1, .bytes = bytes};
     uint64_t since = clock_now_ns();
-    gather_start(&b.gather, w);
+    gather_start(&b.walk.gather, w);
     FB_TRY(copy_labels(&b, e));
     FB_TRY(look_into_bytes(bytes, n, NULL, false, &file, e));
     int rc = look_check_kind(f, l->where.key, &file, e);
@@ -187,3 +191,58 @@ int bag_place(struct worker *w, struct feed *f, struct load *l, const uint8_t *b
     meter_work(&f->meter, w->index, STAGE_DECODE, clock_now_ns() - since, 1, f->arrays->want[0].row_bytes);
     return rc;
 }
+
+/* Is it a large recording of which only a part is read? */
+static bool reads_part(const struct arrays *a, const struct catalog_sample *s)
+{
+    size_t n = strlen(s->key);
+    return a->is_sound && a->is_cropped && s->length >= PART_FROM_BYTES && n > 4 && strcasecmp(s->key + n - 4, ".wav") == 0;
+}
+
+static bool reads_itself(const struct feed *f, const struct catalog_sample *s)
+{
+    return !f->dataset.io && (!f->arrays->is_sound || reads_part(f->arrays, s)); /* a store brings objects */
+}
+
+/* Bags are kept as a whole unless they are large, or only some of their instances are drawn; parts of recordings in blocks. */
+static uint64_t cache_block(const struct feed *f, const struct catalog_sample *s)
+{
+    const struct arrays *a = f->arrays;
+    bool is_in_blocks = a->is_sound ? reads_part(a, s) : a->steps.instances || s->length > KEPT_WHOLE_MOST;
+    return is_in_blocks ? ARRAYS_CACHE_BLOCK : 0;
+}
+
+static uint64_t length_of(const struct feed *f, uint64_t sample)
+{
+    return f->arrays->length ? f->arrays->length[sample] : 0;
+}
+
+static void finish(struct feed *f, struct slot *s)
+{
+    (void)f;
+    if (s->shape->has_rows)
+        slot_finish_rows(s);
+}
+
+static int check_preload(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    (void)f;
+    return o->preload ? error_set(e, FB_E_USAGE, "feed", "preload=True is for rows of arrays, but a sample is a whole file here") : 0;
+}
+
+const struct load_ops load_file = {
+    .name = "file",
+    .open_labels = arrays_open_labels,
+    .open = check_preload,
+    .add_fields = arrays_add_fields,
+    .plan = single_plan,
+    .run = single_run,
+    .finish = finish,
+    .show_draws = arrays_show_draws,
+    .length = length_of,
+    .fill = bag_fill,
+    .reads_itself = reads_itself,
+    .fill_itself = bag_fill_itself,
+    .cache_block = cache_block,
+    .close = arrays_close,
+};

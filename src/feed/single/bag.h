@@ -2,19 +2,18 @@
  *
  *   bag.c        opens the files, looks into them, and runs the rest
  *   bag_pick.c   which rows are wanted, and whether they fit their place
- *   bag_rows.c   listing their reads, and taking what was read
+ *   bag_rows.c   has array_walk.h bring them
  *   bag_sound.c  the same for sound
  *
  * A sample may be several files, the slides of a patient. Its instances are then those of all its parts, one after the other: a field of
  * instances takes its rows from every part, one of a fixed shape from the first.
  */
-#ifndef FB_FEED_BAG_H
-#define FB_FEED_BAG_H
+#ifndef FB_FEED_SINGLE_BAG_H
+#define FB_FEED_SINGLE_BAG_H
 
 #include "codec/sound/clip.h"
+#include "feed/array_walk.h"
 #include "feed/arrays.h"
-#include "feed/crew.h"
-#include "feed/gather_reads.h"
 
 /* Which rows: `count` of them, from `first` on or as listed. */
 struct picked {
@@ -34,15 +33,13 @@ struct bag {
     struct worker *w;
     struct feed *f;
     struct load *l;
+    struct array_walk walk;
     struct bag_part *part, *now; /* all; the one at hand */
     uint32_t parts;
     struct picked picked; /* of all parts */
     struct clip clip;     /* sound */
-    struct gather gather;
+    struct rng rng;       /* sound: after the crops */
     const uint8_t *bytes; /* of the whole file, if it was brought; NULL: it is read by the worker */
-    size_t byte_count;
-    uint8_t *stage;
-    size_t at; /* on the stage, while it is filled and while it is emptied */
 };
 
 /* FB_E_DATA, about the part at hand. */
@@ -54,7 +51,6 @@ static inline const struct array_layout *bag_layout(const struct bag *b, int fie
     return array_find(b->now->file, b->f->arrays->want[field].source);
 }
 
-struct rng bag_rng(const struct bag *b);
 /* Checks all fields of all parts, picks rows, and finds room for them. */
 int bag_prepare(struct bag *b, struct fb_error *e);
 /* The same for sound, whose place takes any type. */
@@ -63,16 +59,9 @@ int bag_check_room(struct bag *b, struct fb_error *e);
 /* Rows of the part at hand that go into a field. */
 struct picked bag_picked(const struct bag *b, int field, const struct array_layout *l);
 
-static inline uint64_t picked_row(const struct picked *p, uint64_t i)
-{
-    return p->list ? p->list[i] - p->base : p->first + i;
-}
-
-/* Lists all reads in b->gather; takes what they brought from the stage. */
+/* Lists all reads; takes what they brought. */
 int bag_list(struct bag *b, struct fb_error *e);
 int bag_take(struct bag *b, struct fb_error *e);
-/* Out of b->bytes. */
-int bag_read_memory(void *ctx, uint64_t offset, uint64_t length, void *out, struct fb_error *e);
 
 /* Frames as stored, the picked ones only -> the place. */
 int bag_place_sound(struct bag *b, const struct array_layout *l, const uint8_t *frames, struct fb_error *e);

@@ -4,22 +4,21 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "feed/array_open.h"
+#include "feed/arrays.h"
+#include "feed/feed.h"
 
 #define UNKNOWN UINT64_MAX
 
 enum { PULSE_NS = 100000000 };
 
 /* (mels, frames) instead of samples. */
-static int shape_spectrogram(struct arrays *a, uint32_t rate, struct fb_error *e)
+static int shape_spectrogram(struct arrays *a, struct fb_error *e)
 {
     struct array_want *w = &a->want[0];
-    uint64_t frames;
     if (w->dtype != FB_FLOAT32 && w->dtype != FB_FLOAT16 && w->dtype != FB_BFLOAT16)
         return error_set(e, FB_E_USAGE, "transform", "spectrograms are float32, float16 or bfloat16, not %s", fb_dtype_name(w->dtype));
-    FB_TRY(spectrogram_open(&a->steps.spectrogram, rate, a->steps.crop_samples, &frames, e));
-    w->shape[w->ndim++] = a->steps.spectrogram.options.n_mels;
-    w->shape[w->ndim++] = (int64_t)frames;
+    w->shape[w->ndim++] = (int64_t)a->steps.out.rows;
+    w->shape[w->ndim++] = (int64_t)a->steps.out.columns;
     return 0;
 }
 
@@ -28,8 +27,8 @@ static int shape_sound(struct arrays *a, const struct array_layout *l, struct fb
     struct array_want *w = &a->want[0];
     uint64_t channels = l->ndim > 1 ? l->shape[1] : 1;
     bool has_channels = channels > 1 && !a->steps.is_mono;
-    uint64_t frames = a->steps.crop_samples;
-    w->is_variable = !a->steps.is_cropped;
+    struct planes planes = {has_channels ? channels : 1, 0, a->samples, true, l->rate};
+    w->is_variable = !a->is_cropped;
     w->row_bytes = fb_dtype_size(w->dtype) * (has_channels ? channels : 1);
     w->ndim = 0;
     if (w->is_variable) {
@@ -39,9 +38,10 @@ static int shape_sound(struct arrays *a, const struct array_layout *l, struct fb
     }
     if (has_channels)
         w->shape[w->ndim++] = (int64_t)channels;
-    if (a->steps.spectrogram.is_wanted)
-        return shape_spectrogram(a, l->rate, e);
-    w->shape[w->ndim++] = (int64_t)frames;
+    FB_TRY(array_steps_shape(&a->steps, &planes, e));
+    if (array_steps_has_whole(&a->steps))
+        return shape_spectrogram(a, e);
+    w->shape[w->ndim++] = (int64_t)a->samples;
     struct array_conversion c;
     return arrays_prepare_conversion(a, 0, l, &c, e);
 }
@@ -211,16 +211,16 @@ int bags_open(struct feed *f, const fb_options *o, const struct array_file *firs
     if (!a->is_sound) {
         for (int i = 0; i < a->count; i++)
             FB_TRY(settle(&v, i, o->collate != 0, e));
-        return 0;
+        return arrays_shape_steps(a, e);
     }
-    if ((!v.is_same[0] && !o->collate) || (o->collate && a->steps.spectrogram.is_wanted))
+    if ((!v.is_same[0] && !o->collate) || (o->collate && array_steps_has_whole(&a->steps)))
         return refuse_lengths(&v, 0, false, e);
     bool is_fixed = !o->collate;
     int64_t frames = a->want[0].shape[0];
     FB_TRY(shape_sound(a, array_find(first, a->want[0].source), e));
     if (is_fixed) { /* all have one length */
-        a->steps.is_cropped = true;
-        a->steps.crop_samples = (uint64_t)frames;
+        a->is_cropped = true;
+        a->samples = (uint64_t)frames;
         return shape_sound(a, array_find(first, a->want[0].source), e);
     }
     return 0;

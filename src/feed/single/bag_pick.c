@@ -11,11 +11,6 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-struct rng bag_rng(const struct bag *b)
-{
-    return rng_stream(RNG_TRANSFORM, b->f->seed, b->l->slot->epoch, b->l->position, b->l->attempt);
-}
-
 /* `wanted` of `there` instances, each at most once; a smaller bag repeats its instances evenly. Ascending. */
 static int draw_instances(struct bag *b, uint64_t there, uint64_t wanted, struct fb_error *e)
 {
@@ -24,7 +19,7 @@ static int draw_instances(struct bag *b, uint64_t there, uint64_t wanted, struct
     uint64_t *list = worker_memory(b->f, &b->w->mapped[0], wanted * sizeof(*list), e);
     if (!list)
         return e->code;
-    struct rng rng = bag_rng(b);
+    struct rng rng = rng_stream(RNG_TRANSFORM, b->f->seed, b->l->slot->epoch, b->l->position, b->l->attempt);
     struct order o;
     order_init(&o, there, rng_u64(&rng), 0, true, NULL);
     for (uint64_t i = 0; i < wanted; i++)
@@ -36,17 +31,16 @@ static int draw_instances(struct bag *b, uint64_t there, uint64_t wanted, struct
 
 int bag_pick(struct bag *b, uint64_t there, struct fb_error *e)
 {
-    const struct array_steps *s = &b->f->arrays->steps;
-    if (s->instances)
-        return draw_instances(b, there, s->instances, e);
+    const struct arrays *a = b->f->arrays;
+    if (a->steps.instances)
+        return draw_instances(b, there, a->steps.instances, e);
     b->picked = (struct picked){.count = there};
-    if (!b->f->arrays->is_sound)
+    if (!a->is_sound)
         return 0;
-    b->clip = (struct clip){.frames = there};
-    if (s->is_cropped) {
-        struct rng rng = bag_rng(b);
-        b->clip = clip_crop_or_pad(there, s->crop_samples, s->crop_is_random ? rng_u64(&rng) : 0);
-    }
+    b->rng = rng_stream(RNG_TRANSFORM, b->f->seed, b->l->slot->epoch, b->l->position, b->l->attempt);
+    b->clip = array_steps_clip(&a->steps, there, &b->rng, slot_draws(b->l->slot, b->l->place));
+    if (a->is_cropped)
+        b->clip = clip_crop_or_pad(b->clip, a->samples, 0); /* it may have another length by now */
     b->picked = (struct picked){.first = b->clip.first, .count = b->clip.frames};
     return 0;
 }

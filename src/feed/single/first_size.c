@@ -1,70 +1,13 @@
-#include "feed/first_size.h"
-
+/* How large the images are, when no transform says so. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/text/text.h"
-#include "base/thread.h"
 #include "codec/image/codec.h"
+#include "feed/single/image_load.h"
+#include "io/io_wait.h"
 
 enum { TRIES = 16 };
-
-/* One read that is waited for, with all that it writes to. When nobody waits for it any more, it frees itself in the end; a read that never
- * ends keeps it. */
-struct waiting_read {
-    pthread_mutex_t lock;
-    pthread_cond_t came;
-    bool is_done, is_left;
-    struct io_request request;
-    struct fb_error error;
-    uint8_t *buffer;
-};
-
-static void free_read(struct waiting_read *w)
-{
-    pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->came);
-    free(w->buffer);
-    free(w);
-}
-
-static void wake(struct io_request *r)
-{
-    struct waiting_read *w = r->owner;
-    pthread_mutex_lock(&w->lock);
-    w->is_done = true;
-    bool is_left = w->is_left;
-    pthread_cond_signal(&w->came);
-    pthread_mutex_unlock(&w->lock);
-    if (is_left)
-        free_read(w);
-}
-
-/* The lock is let go meanwhile: the question may take locks of its own, and wake must never wait. */
-static bool is_interrupted(struct feed *f, struct waiting_read *w)
-{
-    if (!f->interrupted)
-        return false;
-    pthread_mutex_unlock(&w->lock);
-    bool is = f->interrupted(f->ctx) != 0;
-    pthread_mutex_lock(&w->lock);
-    return is && !w->is_done;
-}
-
-static int wait_for(struct feed *f, struct waiting_read *w, struct fb_error *e)
-{
-    int rc = 0;
-    pthread_mutex_lock(&w->lock);
-    while (!w->is_done && rc == 0) {
-        thread_cond_wait_until(&w->came, &w->lock, clock_now_ns() + 100000000u);
-        if (!w->is_done && is_interrupted(f, w))
-            rc = error_set(e, FB_E_INTERRUPTED, "read", "interrupted while the first sample was read");
-    }
-    w->is_left = !w->is_done;
-    pthread_mutex_unlock(&w->lock);
-    return rc;
-}
 
 /* The sample's labels, which a transform may ask for; one block to be freed. */
 static uint8_t *values_of(struct feed *f, uint64_t selected, void **values, struct fb_error *e)
@@ -77,13 +20,12 @@ static uint8_t *values_of(struct feed *f, uint64_t selected, void **values, stru
         error_set(e, FB_E_NOMEM, "read", "no memory for the labels of the first sample");
     for (int i = 0; memory && i < f->labels.count; i++) {
         values[i] = to;
-        if (labels_get(&f->labels, i, selected, f->subset.sample ? f->subset.sample[selected] : selected, to, e) < 0) {
-            free(memory);
-            return NULL;
-        }
         to += (f->labels.field[i].bytes + 7) & ~(size_t)7;
     }
-    return memory;
+    if (!memory || labels_copy(&f->labels, selected, f->subset.sample ? f->subset.sample[selected] : selected, values, e) == 0)
+        return memory;
+    free(memory);
+    return NULL;
 }
 
 static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, size_t n, uint32_t *height, uint32_t *width,
@@ -91,7 +33,7 @@ static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, si
 {
     struct image_header h;
     const struct codec_ops *codec;
-    FB_TRY(feed_header(f, bytes, n, &h, &codec, e));
+    FB_TRY(image_load_header(f, bytes, n, &h, &codec, e));
     void *values[FB_MAX_FIELDS] = {0};
     uint8_t *memory = values_of(f, selected, values, e);
     int rc = memory ? chain_size_of(&f->chain, &h, values, height, width, e) : e->code;
@@ -101,39 +43,22 @@ static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, si
 
 static int size_of(struct feed *f, uint64_t selected, const struct catalog_sample *s, uint32_t *height, uint32_t *width, struct fb_error *e)
 {
-    size_t capacity = s->length + IO_TAIL;
-    struct waiting_read *w = calloc(1, sizeof(*w));
-    uint8_t *buffer = malloc(capacity);
-    if (!w || !buffer || capacity < s->length) {
-        free(w);
-        free(buffer);
-        return error_set(e, FB_E_NOMEM, "read", "no memory for the first sample (%zu bytes)", capacity);
-    }
-    pthread_mutex_init(&w->lock, NULL);
-    thread_cond_init(&w->came);
-    error_clear(&w->error);
-    w->buffer = buffer;
-    w->request = (struct io_request){
-        .dir_fd = f->dataset.root_fd,
-        .path = s->object,
-        .offset = s->offset,
-        .length = s->length,
-        .expected_size = s->length,
-        .buffer = buffer,
-        .capacity = capacity,
-        .done = wake,
-        .owner = w,
-        .error = &w->error,
-    };
-    f->io->ops->submit(f->io, &w->request, false);
-    int rc = wait_for(f, w, e);
+    const struct io_wait_stop stop = {.interrupted = f->interrupted, .ctx = f->ctx};
+    struct io_wait *w = io_wait_new(f->io, 1, s->length);
+    if (!w)
+        return error_set(e, FB_E_NOMEM, "read", "no memory for the first sample (%zu bytes)", (size_t)s->length + IO_TAIL);
+    io_wait_submit(
+        w, 0,
+        &(struct io_request){
+            .dir_fd = f->dataset.root_fd, .path = s->object, .offset = s->offset, .length = s->length, .expected_size = s->length},
+        false);
+    int rc = io_wait_all(w, &stop);
+    const struct io_request *r = io_wait_result(w, 0);
     if (rc < 0)
-        return rc; /* the read still owns its memory */
-    if (w->request.status >= 0)
-        rc = plan_size(f, selected, buffer, w->request.got, height, width, e);
-    else if ((rc = w->request.status) < 0 && e && !e->code)
-        *e = w->error;
-    free_read(w);
+        error_set(e, rc, "read", "interrupted while the first sample was read");
+    else if ((rc = io_wait_status(w, 0, e)) >= 0)
+        rc = plan_size(f, selected, r->buffer, r->got, height, width, e);
+    io_wait_end(w);
     return rc;
 }
 

@@ -1,14 +1,14 @@
-/* A file's passage: its bytes, decoded as far as the transforms want, through the chain of pipelines and the caller's functions, into its
- * field of the sample's place. Labels are copied first: transforms and functions read and change them; with a further file of the sample
- * (feed/files.h) everything is drawn once more, on a copy of the labels that is dropped.
+/* A file of an image sample: its bytes, decoded as far as the transforms want, through the chain of pipelines and the caller's functions,
+ * into its field of the sample's place. Labels are copied first: transforms and functions read and change them; with a further file of the
+ * sample (feed/sample_files.h) everything is drawn once more, on a copy of the labels that is dropped.
  */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/text/text.h"
-#include "feed/crew.h"
+#include "feed/single/image_load.h"
 
-struct passage {
+struct image_load {
     struct worker *w;
     struct feed *f;
     struct load *l;
@@ -23,10 +23,10 @@ struct passage {
 
 /* ---- labels ---- */
 
-static struct passage passage_of(struct worker *w, struct feed *f, struct load *l)
+static struct image_load image_load_of(struct worker *w, struct feed *f, struct load *l)
 {
     const struct file_field *further = l->file ? &f->files.field[l->file - 1] : NULL;
-    return (struct passage){
+    return (struct image_load){
         .w = w,
         .f = f,
         .l = l,
@@ -36,7 +36,7 @@ static struct passage passage_of(struct worker *w, struct feed *f, struct load *
 }
 
 /* Where the labels go: their place, or memory that is forgotten. */
-static int place_labels(struct passage *p, struct fb_error *e)
+static int place_labels(struct image_load *p, struct fb_error *e)
 {
     const struct labels *l = &p->f->labels;
     size_t total = 0, at = 0;
@@ -52,13 +52,10 @@ static int place_labels(struct passage *p, struct fb_error *e)
     return 0;
 }
 
-static int copy_labels(struct passage *p, struct fb_error *e)
+static int copy_labels(struct image_load *p, struct fb_error *e)
 {
     FB_TRY(place_labels(p, e));
-    for (int i = 0; i < p->f->labels.count; i++) {
-        FB_TRY(labels_get(&p->f->labels, i, p->l->selected, p->l->sample, p->label[i], e));
-    }
-    return 0;
+    return labels_copy(&p->f->labels, p->l->selected, p->l->sample, p->label, e);
 }
 
 /* ---- planning ---- */
@@ -73,39 +70,20 @@ static int check_size(const struct feed *f, uint32_t height, uint32_t width, str
     return FB_E_DATA;
 }
 
-/* The draws of later parts join those of the first; the crop stays what the first part saw of the source. */
-static void join_draws(struct draw *d, const struct draw *more)
-{
-    d->has |= more->has & ~(uint32_t)DRAW_HAS_CROP;
-    d->hflip ^= more->hflip;
-    d->vflip ^= more->vflip;
-    d->gray |= more->gray;
-    if (!(more->has & DRAW_HAS_JITTER))
-        return;
-    memcpy(d->jitter_order, more->jitter_order, sizeof(d->jitter_order));
-    d->brightness = more->brightness;
-    d->contrast = more->contrast;
-    d->saturation = more->saturation;
-    d->hue = more->hue;
-}
-
-static int plan_part(struct passage *p, int part, const struct image_header *h, struct plan *plan, struct fb_error *e)
+static int plan_part(struct image_load *p, int part, const struct image_header *h, struct plan *plan, struct fb_error *e)
 {
     const struct load *l = p->l;
-    struct draw *d = &l->slot->place[l->place].draw;
     struct rng rng = rng_stream(RNG_TRANSFORM, p->f->seed, l->slot->epoch, l->position, l->attempt);
     FB_TRY(chain_plan(p->chain, part, h, rng, p->label, plan, e));
-    if (part == 0 && l->file == 0)
-        *d = plan->draw;
-    else if (l->file == 0)
-        join_draws(d, &plan->draw);
+    if (l->file == 0)
+        pipeline_keep_draws(p->chain->part, part, plan, slot_draws(l->slot, l->place));
     return part == p->chain->map_count && pipeline_dtype(p->chain->part[part]) != FB_UINT64
                ? check_size(p->f, plan->out_height, plan->out_width, e)
                : 0;
 }
 
 /* Where a part's result goes: the sample's place, or memory for the function that comes next. */
-static int place_of_part(struct passage *p, int part, const struct plan *plan, int buffer, struct place *out, struct fb_error *e)
+static int place_of_part(struct image_load *p, int part, const struct plan *plan, int buffer, struct place *out, struct fb_error *e)
 {
     struct feed *f = p->f;
     if (part == p->chain->map_count) {
@@ -123,7 +101,7 @@ static int place_of_part(struct passage *p, int part, const struct plan *plan, i
     return 0;
 }
 
-static int run_part(struct passage *p, int part, const struct plan *plan, const struct image *in, const struct place *out,
+static int run_part(struct image_load *p, int part, const struct plan *plan, const struct image *in, const struct place *out,
                     struct fb_error *e)
 {
     if (plan->scratch_bytes && !worker_memory(p->f, &p->w->work, plan->scratch_bytes, e))
@@ -134,7 +112,7 @@ static int run_part(struct passage *p, int part, const struct plan *plan, const 
 /* ---- the first part: from bytes ---- */
 
 /* Decodes with what is known of the file, and keeps what this decode found out. */
-static int decode(struct passage *p, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct plan *plan,
+static int decode(struct image_load *p, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct plan *plan,
                   const struct image *out, const struct row_taker *taker, struct fb_error *e)
 {
     struct feed *f = p->f;
@@ -157,8 +135,8 @@ static int decode(struct passage *p, const struct codec_ops *codec, const uint8_
     return 0;
 }
 
-int feed_header(const struct feed *f, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec,
-                struct fb_error *e)
+int image_load_header(const struct feed *f, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec,
+                      struct fb_error *e)
 {
     if (!f->raw_height)
         return codec_header(bytes, n, h, codec, e);
@@ -178,7 +156,7 @@ static void copy_region(const struct feed *f, const uint8_t *pixels, const struc
 }
 
 /* A further file is as large as the sample's own, and stored the same way round. */
-static int agree(struct passage *p, struct image_header *h, struct fb_error *e)
+static int agree(struct image_load *p, struct image_header *h, struct fb_error *e)
 {
     struct load *l = p->l;
     if (l->file == 0) {
@@ -196,9 +174,10 @@ static int agree(struct passage *p, struct image_header *h, struct fb_error *e)
     return FB_E_DATA;
 }
 
-int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r, struct fb_error *e)
+int image_load_region(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct region *r,
+                      struct fb_error *e)
 {
-    struct passage p = passage_of(w, f, l);
+    struct image_load p = image_load_of(w, f, l);
     struct image_header h;
     struct plan plan;
     FB_TRY(copy_labels(&p, e));
@@ -216,7 +195,7 @@ int passage_region(struct worker *w, struct feed *f, struct load *l, const uint8
 enum { ROWS_FROM_BYTES = 1 << 20 };
 
 struct row_decode {
-    struct passage *p;
+    struct image_load *p;
     const struct codec_ops *codec;
     const uint8_t *bytes;
     size_t n;
@@ -236,7 +215,7 @@ static void take_timed(void *ctx, uint32_t first, uint32_t count)
 static int decode_rows(void *ctx, const struct image *ring, const struct row_taker *taker, struct fb_error *e)
 {
     struct row_decode *d = ctx;
-    struct passage *p = d->p;
+    struct image_load *p = d->p;
     uint64_t since = clock_now_ns();
     d->taker = taker;
     int rc = decode(p, d->codec, d->bytes, d->n, d->plan, ring, &(struct row_taker){take_timed, d}, e);
@@ -247,7 +226,7 @@ static int decode_rows(void *ctx, const struct image *ring, const struct row_tak
 }
 
 /* 1: the codec cannot, or the part of the file was not enough. */
-static int run_by_rows(struct passage *p, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct plan *plan,
+static int run_by_rows(struct image_load *p, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct plan *plan,
                        const struct place *out, struct fb_error *e)
 {
     struct feed *f = p->f;
@@ -264,7 +243,7 @@ static int run_by_rows(struct passage *p, const struct codec_ops *codec, const u
     return rc;
 }
 
-static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, struct fb_error *e)
+static int run_first_part(struct image_load *p, const uint8_t *bytes, size_t n, struct fb_error *e)
 {
     struct feed *f = p->f;
     struct image_header h;
@@ -272,7 +251,7 @@ static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, str
     struct plan plan;
     struct place out;
     uint64_t t0 = clock_now_ns();
-    FB_TRY(feed_header(f, bytes, n, &h, &codec, e));
+    FB_TRY(image_load_header(f, bytes, n, &h, &codec, e));
     FB_TRY(agree(p, &h, e));
     FB_TRY(plan_part(p, 0, &h, &plan, e));
     FB_TRY(place_of_part(p, 0, &plan, 0, &out, e));
@@ -305,7 +284,7 @@ static int run_first_part(struct passage *p, const uint8_t *bytes, size_t n, str
 
 static void *make_result(struct fb_map *m, enum fb_dtype dtype, int height, int width, struct fb_error *e)
 {
-    struct passage *p = m->engine;
+    struct image_load *p = m->engine;
     const char *name = p->f->chain.map[m->step].name;
     bool has_sides = height >= 1 && width >= 1 && height <= IMAGE_MAX_SIDE && width <= IMAGE_MAX_SIDE;
     if (!has_sides || (uint64_t)height * (uint64_t)width > IMAGE_MAX_PIXELS) {
@@ -325,7 +304,7 @@ static void *make_result(struct fb_map *m, enum fb_dtype dtype, int height, int 
     return p->image.data;
 }
 
-static void show_labels(const struct passage *p, struct fb_array *out)
+static void show_labels(const struct image_load *p, struct fb_array *out)
 {
     for (int i = 0; i < p->f->labels.count; i++) {
         const struct label_field *f = &p->f->labels.field[i];
@@ -345,7 +324,7 @@ static void let_go(struct scratch *s)
 }
 
 /* Kept memory may be freed or changed by another thread of the caller's at any moment: it cannot be the result. */
-static int refuse_kept(const struct passage *p, int step, struct fb_error *e)
+static int refuse_kept(const struct image_load *p, int step, struct fb_error *e)
 {
     error_set(e, FB_E_USAGE, "map", "%s keeps its pixels, but made no result", p->f->chain.map[step].name);
     error_remedy(e, "call make and copy the pixels there before they are kept");
@@ -360,7 +339,7 @@ static void count_call(struct feed *f, const struct fb_map *m)
 }
 
 /* Its mask goes on with the size that the picture had. */
-static int check_still_matches(const struct passage *p, const struct fb_map *m, struct fb_error *e)
+static int check_still_matches(const struct image_load *p, const struct fb_map *m, struct fb_error *e)
 {
     if (!p->f->files.has_masks || ((int)p->image.height == m->height && (int)p->image.width == m->width))
         return 0;
@@ -370,7 +349,7 @@ static int check_still_matches(const struct passage *p, const struct fb_map *m, 
     return FB_E_DATA;
 }
 
-static int call_map(struct passage *p, int step, struct fb_error *e)
+static int call_map(struct image_load *p, int step, struct fb_error *e)
 {
     struct feed *f = p->f;
     struct load *l = p->l;
@@ -412,7 +391,7 @@ static int call_map(struct passage *p, int step, struct fb_error *e)
 
 /* ---- the parts after a function ---- */
 
-static int run_later_part(struct passage *p, int part, struct fb_error *e)
+static int run_later_part(struct image_load *p, int part, struct fb_error *e)
 {
     struct image_header h = {p->image.width, p->image.height, 1};
     struct image all = p->image;
@@ -428,7 +407,7 @@ static int run_later_part(struct passage *p, int part, struct fb_error *e)
     return 0;
 }
 
-static int store_floats(struct passage *p, struct fb_error *e)
+static int store_floats(struct image_load *p, struct fb_error *e)
 {
     struct place out;
     FB_TRY(check_size(p->f, p->image.height, p->image.width, e));
@@ -437,9 +416,9 @@ static int store_floats(struct passage *p, struct fb_error *e)
     return 0;
 }
 
-int passage_run(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
+int image_fill(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
 {
-    struct passage p = passage_of(w, f, l);
+    struct image_load p = image_load_of(w, f, l);
     FB_TRY(copy_labels(&p, e));
     int rc = run_first_part(&p, bytes, n, e);
     if (rc != 0)

@@ -1,8 +1,42 @@
-#include "feed/engine/batch_shape.h"
+/* Samples that are images: their labels and further files, their transforms, the fields that they have in a batch. */
+#include <stdlib.h>
 
-#include <string.h>
+#include "feed/load_ops.h"
+#include "feed/single/image_load.h"
 
-#include "feed/arrays.h"
+static int open_labels(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    fb_options rest = *o;
+    char *names;
+    int rc = files_choose(&f->files, f->dataset.catalog, o, &names, e);
+    rest.fields = names;
+    if (rc == 0)
+        rc = labels_open(&f->labels, f->dataset.catalog, &f->subset, &rest, e);
+    free(names);
+    return rc;
+}
+
+static int refuse_map(struct fb_error *e)
+{
+    error_set(e, FB_E_USAGE, "feed", "transforms have a map step, but there is no function for it");
+    error_remedy(e, "set fb_options.map");
+    return FB_E_USAGE;
+}
+
+static int image_open(struct feed *f, const fb_options *o, struct fb_error *e)
+{
+    f->reads_parts = f->learnt && !f->raw_height;
+    FB_TRY(chain_open(&f->chain, o->transforms, o->dtype, o->layout, o->exif != 0, e));
+    FB_TRY(chain_bind(&f->chain, &f->labels, e));
+    if (pipeline_dtype(chain_last(&f->chain)) == FB_UINT64)
+        f->files = (struct files){0}; /* a digest is of the picture */
+    FB_TRY(files_open_masks(&f->files, o, &f->labels, e));
+    if (f->chain.map_count && !f->map)
+        return refuse_map(e);
+    if (chain_fixed_size(&f->chain, &f->out_height, &f->out_width))
+        return 0;
+    return first_size(f, &f->out_height, &f->out_width, e);
+}
 
 static int add_image_field(const struct feed *f, struct slot_shape *s, const char *name, struct fb_error *e)
 {
@@ -17,9 +51,13 @@ static int add_image_field(const struct feed *f, struct slot_shape *s, const cha
     }
 }
 
-/* The further files that come before label `label`, or after the last. */
-static int add_file_fields(const struct feed *f, struct slot_shape *s, int label, struct fb_error *e)
+/* The image comes first, further files where their names stand among the labels. */
+static int add_fields(const struct feed *f, int label, struct slot_shape *s, struct fb_error *e)
 {
+    if (label == 0) {
+        s->draw_numbers = pipeline_draw_numbers(f->chain.part, f->chain.map_count + 1);
+        FB_TRY(add_image_field(f, s, "image", e));
+    }
     for (int i = 0; i < f->files.count; i++) {
         const struct file_field *file = &f->files.field[i];
         if (file->labels_before != label)
@@ -30,16 +68,25 @@ static int add_file_fields(const struct feed *f, struct slot_shape *s, int label
     return 0;
 }
 
-int shape_of_batch(const struct feed *f, uint64_t places, struct slot_shape *s, struct fb_error *e)
+static void show_draws(const struct feed *f, const double *record, struct json_writer *w)
 {
-    memset(s, 0, sizeof(*s));
-    s->places = (uint32_t)places;
-    FB_TRY(f->arrays ? arrays_add_fields(f->arrays, s, e) : add_image_field(f, s, "image", e));
-    for (int i = 0; i < f->labels.count; i++) {
-        FB_TRY(add_file_fields(f, s, i, e));
-        const struct fb_column *field = &f->labels.field[i].shown;
-        FB_TRY(slot_shape_add(s, field->name, field->dtype, field->ndim, field->shape, NULL, e));
-    }
-    FB_TRY(add_file_fields(f, s, f->labels.count, e));
-    return s->has_rows ? slot_shape_add_lengths(s, e) : 0;
+    pipeline_show_draws(f->chain.part, f->chain.map_count + 1, record, w);
 }
+
+static void image_close(struct feed *f)
+{
+    chain_close(&f->chain);
+    files_close(&f->files);
+}
+
+const struct load_ops load_image = {
+    .name = "image",
+    .open_labels = open_labels,
+    .open = image_open,
+    .add_fields = add_fields,
+    .plan = single_plan,
+    .run = single_run,
+    .show_draws = show_draws,
+    .fill = image_fill,
+    .close = image_close,
+};

@@ -1,6 +1,7 @@
 #include "feed/partial_read.h"
 
 #include "codec/image/codec.h"
+#include "feed/single/image_load.h"
 
 static struct learnt_identity identity_of(const struct load *l)
 {
@@ -27,7 +28,7 @@ void part_choose(struct worker *w, struct feed *f, struct load *l, const uint8_t
     uint64_t head = l->part_last, first, last;
     struct fb_error unused = {0};
     part_give_up(l);
-    if (passage_region(w, f, l, bytes, head, &r, &unused) != 0)
+    if (image_load_region(w, f, l, bytes, head, &r, &unused) != 0)
         return;
     size_t n = learnt_get(f->learnt, learnt_key(l->where.key), &id, &w->known);
     if (n == 0 || !codec_range(w->known.data, n, &r, &head, &first, &last) || first > last || last > l->where.length)

@@ -1,194 +1,43 @@
-/* What a worker does with a load: read (if io has not), decode the region the transforms want, transform into the place, publish. */
+/* Loads of one sample that fill one place: read (if io has not), turned into the place by the kind's `fill`, file by file if the sample has
+ * several; a bad one is replaced by another sample.
+ */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/text/text.h"
-#include "feed/arrays.h"
 #include "feed/crew.h"
-#include "feed/gather_reads.h"
+#include "feed/load_ops.h"
 #include "feed/partial_read.h"
 
-enum {
-    WAITS_FOR_MEMORY = 200,
-    WAITS_FOR_SYSTEM = 20, /* when the budget has enough, but malloc does not */
-    MEMORY_NAP_NS = 5000000,
-    AWAITED_MOST_NS = 300000000
-};
+/* ---- planning ---- */
 
-void load_step(struct load *l, uint32_t step)
+struct load *single_plan(struct feed *f, struct slot *s, const struct order *o, const uint64_t *given)
 {
-    atomic_store_explicit(&l->step, step, memory_order_relaxed);
-    atomic_store_explicit(&l->since_ns, clock_now_ns(), memory_order_relaxed);
-}
-
-void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position)
-{
-    l->slot = s;
-    l->place = place;
-    l->count = 1;
-    l->waited = NULL;
-    l->reads_itself = false;
-    l->attempt = l->bad_tries = 0;
-    l->poor_since_ns = 0;
-    l->position = position;
-    l->buffer = NULL;
-    l->error = NULL;
-    l->next = NULL;
-    load_step(l, LOAD_PLANNED);
-}
-
-void load_aim(struct feed *f, struct load *l, uint64_t sample)
-{
-    l->needs_aim = l->would_block = l->has_begun = false;
-    l->file = 0;
-    part_give_up(l);
-    l->selected = sample;
-    l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
-    struct fb_error *e = NULL;
-    if (catalog_sample(f->dataset.catalog, l->sample, &l->where, NULL) < 0) {
-        e = error_new();
-        if (!error_is_shared(e))
-            catalog_sample(f->dataset.catalog, l->sample, &l->where, e);
-        l->where = (struct catalog_sample){.key = "", .object = ""};
+    struct load *loads = s->loads, *first = NULL, **tail = &first;
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct load *l = &loads[i];
+        load_init(l, s, i, s->place[i].position);
+        load_aim(f, l, given ? given[i] : order_at(o, l->position));
+        if (s->room)
+            s->room[i] = f->kind->length(f, l->sample);
+        *tail = l;
+        tail = &l->next;
     }
-    l->error = e;
-    l->size = l->where.length;
-    l->may_part = f->learnt && l->size >= PART_FROM_BYTES;
-    l->reads_itself = f->arrays && arrays_reads_itself(f, l);
-    l->may_part &= !f->arrays && !f->raw_height;
-    l->slot->place[l->place].sample = l->sample;
-    l->slot->place[l->place].key = l->where.key;
-}
-
-/* ---- finishing ---- */
-
-/* f->lock is held. */
-static bool is_full(const struct feed *f)
-{
-    for (const struct slot *s = f->ahead_first; s; s = s->next)
-        if (s->state == SLOT_FILLING)
-            return false;
-    return f->ahead >= f->look_ahead;
-}
-
-static void publish(struct feed *f, struct slot *s)
-{
-    if (s->shape->has_rows && !s->error)
-        slot_finish_rows(s);
-    pthread_mutex_lock(&f->lock);
-    if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
-        feed_recycle(f, s);
-    } else {
-        s->state = ship_filled(f, s);
-        s->ready_ns = clock_now_ns();
-        if (is_full(f))
-            atomic_store_explicit(&f->is_ample, true, memory_order_relaxed);
-        if (s->state == SLOT_READY && f->is_consumer_waiting && s == f->ahead_first)
-            pthread_cond_signal(&f->consumer_wakes);
-    }
-    pthread_mutex_unlock(&f->lock);
-}
-
-static void give_buffer_back(struct feed *f, struct load *l)
-{
-    if (!l->buffer)
-        return;
-    pthread_mutex_lock(&f->lock);
-    reads_give(&f->reads, l->buffer);
-    pthread_cond_signal(&f->planner_wakes);
-    pthread_mutex_unlock(&f->lock);
-    l->buffer = NULL;
-}
-
-void load_finish(struct feed *f, struct load *l)
-{
-    struct slot *s = l->slot;
-    give_buffer_back(f, l);
-    waited_free(f, l->waited);
-    l->waited = NULL;
-    error_free(l->error);
-    l->error = NULL;
-    atomic_store_explicit(&l->step, LOAD_IDLE, memory_order_relaxed);
-    if (atomic_fetch_sub_explicit(&s->remaining, 1, memory_order_acq_rel) == 1)
-        publish(f, s);
-}
-
-void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
-{
-    struct slot *s = l->slot;
-    pthread_mutex_lock(&f->lock);
-    if (!s->error || l->place < s->error_place) {
-        if (!s->error)
-            s->error = error_new();
-        if (!error_is_shared(s->error))
-            *s->error = *e;
-        s->error_place = l->place;
-    }
-    pthread_mutex_unlock(&f->lock);
-    load_finish(f, l);
-}
-
-bool load_is_systemic(const struct fb_error *e)
-{
-    return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE || e->sys_errno == ENOMEM;
-}
-
-/* Batches that are ready and not taken yet have memory, and so do other workers: a load waits for it as long as the consumer does not wait
- * for the load itself. */
-bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error *e)
-{
-    if (e->code != FB_E_BUDGET || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
-        return false;
-    pthread_mutex_lock(&f->lock);
-    bool is_awaited = f->is_consumer_waiting && f->ahead_first == l->slot;
-    pthread_mutex_unlock(&f->lock);
-    uint64_t now = clock_now_ns();
-    if (!is_awaited || !l->poor_since_ns)
-        l->poor_since_ns = is_awaited ? now : 0;
-    if (is_awaited && now - l->poor_since_ns > AWAITED_MOST_NS)
-        return false;
-    uint32_t seen = budget_seen(f->budget);
-    crew_press(f, false);
-    budget_wait(f->budget, seen, MEMORY_NAP_NS);
-    crew_push(f, l);
-    return true;
-}
-
-/* A place before this one has been given up: its error is the batch's, whatever becomes of this one. */
-static bool is_lost_anyway(struct feed *f, const struct load *l)
-{
-    pthread_mutex_lock(&f->lock);
-    bool is_lost = l->slot->error && l->slot->error_place < l->place;
-    pthread_mutex_unlock(&f->lock);
-    return is_lost;
+    *tail = NULL;
+    return first;
 }
 
 static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
 {
     error_at(e, l->where.key, -1);
     e->sample = (int64_t)l->sample;
-    if (!f->skips_bad || load_is_systemic(e) || l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
-        load_fail_batch(f, l, e);
-        return;
-    }
-    feed_note_bad(f, e, l->slot->epoch);
-    audit_bad(f, l->slot->epoch, l->selected, l->where.key, e->cause);
     l->attempt++;
-    if (++l->bad_tries == FEED_MOST_BAD_TRIES || f->subset.count == 1) {
-        feed_give_up_place(e, l->bad_tries);
+    if (!feed_redraws_bad(f, l->slot, l->place, l->selected, l->where.key, ++l->bad_tries, e)) {
         load_fail_batch(f, l, e);
         return;
     }
-    if (is_lost_anyway(f, l)) {
-        load_fail_batch(f, l, e);
-        return;
-    }
-    pthread_mutex_lock(&f->lock);
-    l->slot->redraws++;
-    pthread_mutex_unlock(&f->lock);
-    give_buffer_back(f, l);
+    load_give_buffer_back(f, l);
     error_free(l->error);
     l->error = NULL;
     l->needs_aim = true;
@@ -196,29 +45,6 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
 }
 
 /* ---- reading ---- */
-
-struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e)
-{
-    bool is_part = l->part != PART_ALL, is_whole = l->where.offset == 0 && l->where.length == l->where.object_size;
-    return (struct io_request){
-        .dir_fd = f->dataset.root_fd,
-        .path = l->where.object,
-        .offset = l->where.offset + l->part_first,
-        .length = is_part    ? l->part_last - l->part_first
-                  : is_whole ? IO_WHOLE
-                             : l->where.length,
-        .expected_size = l->size,
-        .has_fd = f->object_fd >= 0 && !is_whole,
-        .fd = f->object_fd,
-        .buffer = buffer + l->part_first,
-        .capacity = capacity - l->part_first,
-        .owner = l,
-        .goes_first = l->has_begun || l->attempt > 0,
-        .expected_mtime_ns = l->where.mtime_ns,
-        .must_match = !is_whole && !is_part, /* parts are compared by part_is_spoilt */
-        .error = e,
-    };
-}
 
 /* A part of a larger file (a pack) that is not all there. */
 static int check_part(const struct load *l, struct fb_error *e)
@@ -240,26 +66,7 @@ static void note_cached(struct feed *f, bool is_cached)
     atomic_store_explicit(&f->miss_score, score, memory_order_relaxed);
 }
 
-void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e)
-{
-    if (s->data && bytes <= s->capacity)
-        return s->data; /* nearly always */
-    for (int i = 0; i < WAITS_FOR_MEMORY; i++) {
-        struct fb_error why;
-        error_clear(&why);
-        bool is_hopeless = bytes > atomic_load_explicit(&f->budget->limit, memory_order_relaxed);
-        if (scratch_need(s, bytes, &why) || is_hopeless || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
-            break;
-        if (why.code == FB_E_NOMEM && i >= WAITS_FOR_SYSTEM)
-            break;
-        uint32_t seen = budget_seen(f->budget);
-        crew_press(f, false);
-        budget_wait(f->budget, seen, MEMORY_NAP_NS);
-    }
-    return scratch_need(s, bytes, e);
-}
-
-/* Reads on this thread if the bytes are in memory. 1: io must do it (the load is gone). */
+/* Reads on this thread if the bytes are in memory. LOAD_IS_GONE: io must do it. */
 static int read_now(struct worker *w, struct feed *f, struct load *l, const uint8_t **bytes, size_t *n, struct fb_error *e)
 {
     struct io_request *r = &l->request;
@@ -282,7 +89,7 @@ static int read_now(struct worker *w, struct feed *f, struct load *l, const uint
             }
             l->would_block = true;
             planner_redo(f, l);
-            return 1;
+            return LOAD_IS_GONE;
         }
         FB_TRY(rc);
         meter_work(&f->meter, w->index, STAGE_READ, clock_now_ns() - since, 1, r->got);
@@ -321,13 +128,6 @@ static void note_changed(struct feed *f, const struct load *l)
         atomic_fetch_add_explicit(&f->changed, 1, memory_order_relaxed);
 }
 
-void load_note_service(struct feed *f, uint64_t ns)
-{
-    uint64_t mean = atomic_load_explicit(&f->service_ns, memory_order_relaxed);
-    atomic_store_explicit(&f->service_ns, mean ? mean - mean / 16 + ns / 16 : ns, memory_order_relaxed);
-    histogram_add(&f->load_histogram, ns);
-}
-
 /* Is there more of it to read before it can be decoded? */
 static bool reads_on(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes)
 {
@@ -340,31 +140,29 @@ static bool reads_on(struct worker *w, struct feed *f, struct load *l, const uin
     return true;
 }
 
-/* All of the sample's bytes, or as many as its part has. 1: the load is gone, to come back with more. */
+/* All of the sample's bytes, or as many as its part has. LOAD_IS_GONE, to come back with more. */
 static int bring_bytes(struct worker *w, struct feed *f, struct load *l, const uint8_t **bytes, size_t *n, struct fb_error *e)
 {
     int rc = get_bytes(w, f, l, bytes, n, e);
     while (rc == 0 && reads_on(w, f, l, *bytes)) {
         if (l->buffer) {
             planner_redo(f, l);
-            return 1;
+            return LOAD_IS_GONE;
         }
         rc = get_bytes(w, f, l, bytes, n, e);
     }
     return rc == 0 ? check_part(l, e) : rc;
 }
 
-/* From the bytes to the place. 1: the load is gone: the part that was read was not enough. */
+/* From the bytes to the place. LOAD_IS_GONE: the part that was read was not enough. */
 static int fill_place(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e)
 {
     note_changed(f, l);
-    if (f->arrays)
-        return bag_place(w, f, l, bytes, n, e);
-    int rc = passage_run(w, f, l, bytes, n, e);
-    if (rc == 1) {
+    int rc = f->kind->fill(w, f, l, bytes, n, e);
+    if (rc == FILL_NEEDS_MORE) {
         part_give_up(l);
         l->request.status = 0;
-        give_buffer_back(f, l);
+        load_give_buffer_back(f, l);
         planner_redo(f, l);
     }
     return rc;
@@ -373,12 +171,13 @@ static int fill_place(struct worker *w, struct feed *f, struct load *l, const ui
 static int fill_by_itself(struct worker *w, struct feed *f, struct load *l, struct fb_error *e)
 {
     if (!l->error)
-        return bag_run(w, f, l, e);
+        return f->kind->fill_itself(w, f, l, e);
     *e = *l->error;
     return e->code;
 }
 
-int load_next_file(struct feed *f, struct load *l, struct fb_error *e)
+/* Aims at the sample's next file. */
+static int next_file(struct feed *f, struct load *l, struct fb_error *e)
 {
     FB_TRY(catalog_file(f->dataset.catalog, l->sample, f->files.field[l->file].catalog_file, &l->where, e));
     l->file++;
@@ -386,11 +185,11 @@ int load_next_file(struct feed *f, struct load *l, struct fb_error *e)
     l->would_block = false;
     l->has_begun = true;
     part_give_up(l);
-    l->may_part = f->learnt && l->size >= PART_FROM_BYTES;
+    l->may_part = f->reads_parts && l->size >= PART_FROM_BYTES;
     if (!l->buffer)
         return 0;
     planner_redo(f, l); /* with its buffer, if that is large enough */
-    return 1;
+    return LOAD_IS_GONE;
 }
 
 /* Further files are not looked for before they are read: nobody knows whether this one ever was there. */
@@ -406,7 +205,7 @@ static int explain_missing(const struct feed *f, const struct load *l, struct fb
     return code;
 }
 
-/* The file at hand. 1: the load is gone. */
+/* The file at hand. LOAD_IS_GONE. */
 static int run_file(struct worker *w, struct feed *f, struct load *l, const uint8_t **bytes, size_t *n, struct fb_error *e)
 {
     int rc = bring_bytes(w, f, l, bytes, n, e);
@@ -415,16 +214,8 @@ static int run_file(struct worker *w, struct feed *f, struct load *l, const uint
     return rc == 0 ? fill_place(w, f, l, *bytes, *n, e) : rc;
 }
 
-void load_run(struct worker *w, struct feed *f, struct load *l)
+void single_run(struct worker *w, struct feed *f, struct load *l)
 {
-    if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
-        load_finish(f, l);
-        return;
-    }
-    if (f->arrays && f->arrays->unit == ARRAYS_ROWS) {
-        rows_run(w, f, l);
-        return;
-    }
     struct fb_error e;
     error_clear(&e);
     const uint8_t *bytes = NULL;
@@ -433,11 +224,11 @@ void load_run(struct worker *w, struct feed *f, struct load *l)
     load_step(l, LOAD_DECODING);
     int rc = l->reads_itself ? fill_by_itself(w, f, l, &e) : run_file(w, f, l, &bytes, &n, &e);
     while (rc == 0 && l->file < f->files.count) {
-        rc = load_next_file(f, l, &e);
+        rc = next_file(f, l, &e);
         if (rc == 0)
             rc = run_file(w, f, l, &bytes, &n, &e);
     }
-    if (rc == 1)
+    if (rc == LOAD_IS_GONE)
         return;
     load_note_service(f, clock_now_ns() - since);
     if (rc < 0) {

@@ -7,13 +7,9 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "feed/arrays.h"
 #include "feed/crew.h"
-
-enum {
-    BLOCK_BYTES = 256 << 10, /* large against a row, small against a disk's or a server's latency times its speed */
-    WHOLE_MOST = 32 << 20
-};
+#include "feed/load_ops.h"
+#include "meter/metrics.h"
 
 struct source_cache {
     struct feed *f;
@@ -29,20 +25,15 @@ static bool is_store(const struct feed *f)
     return f->dataset.io != NULL;
 }
 
-/* Bags are kept as a whole unless they are large, or only some of their instances are drawn; rows and parts of recordings in blocks. */
-static bool is_kept_whole(const struct feed *f, const struct catalog_sample *s)
+static uint64_t block_of(const struct feed *f, const struct catalog_sample *s)
 {
-    const struct arrays *a = f->arrays;
-    if (!a || is_store(f) || (a->is_sound && !arrays_reads_part(a, s))) /* a store's objects come whole */
-        return true;
-    return a->unit == ARRAYS_FILES && !a->is_sound && !a->steps.instances && s->length <= WHOLE_MOST;
+    return f->kind->cache_block && !is_store(f) ? f->kind->cache_block(f, s) : 0; /* a store's objects come whole */
 }
 
 void source_cache_describe(const struct feed *f, const struct catalog_sample *s, uint64_t selected, struct io_object *out)
 {
-    bool is_whole = is_kept_whole(f, s);
-    *out = (struct io_object){
-        f->dataset.root_fd, s->object, s->object_size, s->mtime_ns, is_whole ? 0 : BLOCK_BYTES, is_whole ? selected : CACHE_NO_INDEX};
+    uint64_t block = block_of(f, s);
+    *out = (struct io_object){f->dataset.root_fd, s->object, s->object_size, s->mtime_ns, block, block ? CACHE_NO_INDEX : selected};
 }
 
 static struct cache_unit unit_of_open(const struct io_object *o, uint64_t offset)
@@ -83,12 +74,12 @@ static bool unit_at(void *ctx, uint64_t index, struct cache_unit *u)
         return false;
     struct io_object o;
     source_cache_describe(f, &s, index, &o);
-    bool is_open = f->arrays && !f->arrays->is_sound && !is_store(f);
+    bool is_open = f->kind->reads_itself && f->kind->reads_itself(f, &s);
     *u = is_open ? unit_of_open(&o, 0) : unit_for(f, &s, s.length, index);
     return o.block == 0;
 }
 
-/* A file that a worker has open: an entry is served for it if it has its version. Before something is kept, the file that has its name now
+/* Of a file that a worker has open, an entry is served if it has its version. Before something is kept, the file that has its name now
  * must be that one. */
 static int identify_open(void *ctx, const struct cache_unit *u, bool may_block, struct cache_identity *out)
 {
@@ -100,9 +91,10 @@ static int identify_open(void *ctx, const struct cache_unit *u, bool may_block, 
         *out = wanted;
         return 0;
     }
-    FB_TRY(cache_identify_file(u->dir_fd, u->path, may_block, out));
-    bool is_that = out->length == wanted.length && memcmp(out->bytes, wanted.bytes, wanted.length) == 0;
-    return !u->object_size || is_that ? 0 : FB_E_DATA;
+    int rc = cache_identify_file(u->dir_fd, u->path, may_block, out);
+    if (rc != 0 || !u->object_size)
+        return rc;
+    return out->length == wanted.length && memcmp(out->bytes, wanted.bytes, wanted.length) == 0 ? 0 : FB_E_DATA;
 }
 
 static int identify_in_store(void *ctx, const struct cache_unit *u, bool may_block, struct cache_identity *out)
@@ -202,23 +194,6 @@ static int check_wanted(struct feed *f, const fb_options *o, struct fb_error *e)
     return o->cache_dir ? check_place(f, o->cache_dir, e) : 0;
 }
 
-static void describe_rows(struct feed *f)
-{
-    for (uint64_t i = 0; f->arrays && i < f->arrays->objects; i++) {
-        struct array_object *o = &f->arrays->object[i];
-        const struct catalog_sample s = {
-            .object = o->path, .object_size = o->size, .length = o->size, .mtime_ns = o->mtime_ns, .key = o->key};
-        source_cache_describe(f, &s, CACHE_NO_INDEX, &o->kept);
-    }
-}
-
-/* The order is one of samples: it says when a file is needed, not which blocks of it. */
-static bool has_known_units(const struct feed *f)
-{
-    const struct arrays *a = f->arrays;
-    return !a || is_store(f) || (a->unit == ARRAYS_FILES && !a->steps.instances);
-}
-
 int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struct fb_error *e)
 {
     FB_TRY(check_wanted(f, o, e));
@@ -230,8 +205,8 @@ int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struc
     x->f = f;
     pthread_mutex_init(&x->lock, NULL);
     f->cache = x;
-    describe_rows(f);
-    bool has_units = has_known_units(f);
+    /* the order is one of samples: it says when a file is needed, not which blocks of it */
+    bool has_units = !block_of(f, &(struct catalog_sample){.key = ""});
     struct cache_options c = {
         .inner = f->io,
         .dir = o->cache_dir,
@@ -245,9 +220,7 @@ int source_cache_open(struct feed *f, const fb_options *o, uint32_t depth, struc
                    .count = f->subset.count,
                    .unit_of = unit_of,
                    .unit_at = has_units ? unit_at : NULL,
-                   .identify = is_store(f) ? identify_in_store
-                               : f->arrays ? identify_open
-                                           : NULL,
+                   .identify = is_store(f) ? identify_in_store : identify_open,
                    .is_known = has_units && !f->takes_order && !f->weights,
                    .at = at,
                    .any_at = any_at,
@@ -274,47 +247,44 @@ void source_cache_close(struct feed *f)
 
 /* ---- figures ---- */
 
-static void put(struct text *t, const char *name, uint64_t value)
+void source_cache_metrics(struct feed *f, struct metrics *m)
 {
-    text_printf(t, ",\"%s\":%llu", name, (unsigned long long)value);
+    if (!f->cache)
+        return;
+    struct cache_figures c;
+    cache_read_figures(f->io, &c);
+    metrics_set(m, "cache.ram_hits", c.ram_hits);
+    metrics_set(m, "cache.disk_hits", c.disk_hits);
+    metrics_set(m, "cache.joined", c.joined);
+    metrics_set(m, "cache.misses", c.misses);
+    metrics_set(m, "cache.ram_hit_bytes", c.ram_hit_bytes);
+    metrics_set(m, "cache.disk_hit_bytes", c.disk_hit_bytes);
+    metrics_set(m, "cache.miss_bytes", c.miss_bytes);
+    metrics_set(m, "cache.filled", c.filled);
+    metrics_set(m, "cache.filled_bytes", c.filled_bytes);
+    metrics_set(m, "cache.stored", c.stored);
+    metrics_set(m, "cache.stored_bytes", c.stored_bytes);
+    metrics_set(m, "cache.evicted", c.evicted);
+    metrics_set(m, "cache.evicted_bytes", c.evicted_bytes);
+    metrics_set(m, "cache.damaged", c.damaged);
+    metrics_set(m, "cache.changed", c.changed);
+    metrics_set(m, "cache.ram_bytes", c.ram_bytes);
+    metrics_set(m, "cache.ram_limit_bytes", c.ram_limit);
+    metrics_set(m, "cache.disk_bytes", c.disk_bytes);
+    if (c.has_disk && c.disk_limit != CACHE_NO_LIMIT)
+        metrics_set(m, "cache.disk_limit_bytes", c.disk_limit);
 }
 
-void source_cache_stats(struct feed *f, struct text *t)
+void source_cache_stats(struct feed *f, const struct metrics *m, struct json_writer *w)
 {
     if (!f->cache) {
-        text_printf(t, ",\"cache\":null");
+        json_put(w, J_NULL("cache"));
         return;
     }
     struct cache_figures c;
     cache_read_figures(f->io, &c);
-    text_printf(t, ",\"cache\":{\"over\":\"%s\"", c.over);
-    put(t, "ram_hits", c.ram_hits);
-    put(t, "disk_hits", c.disk_hits);
-    put(t, "joined", c.joined);
-    put(t, "misses", c.misses);
-    put(t, "ram_hit_bytes", c.ram_hit_bytes);
-    put(t, "disk_hit_bytes", c.disk_hit_bytes);
-    put(t, "miss_bytes", c.miss_bytes);
-    put(t, "filled", c.filled);
-    put(t, "filled_bytes", c.filled_bytes);
-    put(t, "stored", c.stored);
-    put(t, "stored_bytes", c.stored_bytes);
-    put(t, "evicted", c.evicted);
-    put(t, "evicted_bytes", c.evicted_bytes);
-    put(t, "damaged", c.damaged);
-    put(t, "changed", c.changed);
-    put(t, "ram_bytes", c.ram_bytes);
-    put(t, "ram_limit_bytes", c.ram_limit);
-    put(t, "disk_bytes", c.disk_bytes);
-    text_printf(t, ",\"disk_limit_bytes\":");
-    if (c.has_disk && c.disk_limit != CACHE_NO_LIMIT)
-        text_printf(t, "%llu", (unsigned long long)c.disk_limit);
-    else
-        text_printf(t, "null");
-    text_printf(t, ",\"off\":");
-    if (c.is_off)
-        text_json_string(t, c.why_off);
-    else
-        text_printf(t, "null");
-    text_printf(t, "}");
+    json_begin_object(w, "cache");
+    json_put(w, J("over", c.over), J("off", c.is_off ? c.why_off : NULL));
+    metrics_put(w, m, "cache");
+    json_end(w);
 }

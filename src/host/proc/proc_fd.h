@@ -1,6 +1,6 @@
 /* What a descriptor of another process is. */
-#ifndef FB_HOST_PROC_FD_H
-#define FB_HOST_PROC_FD_H
+#ifndef FB_HOST_PROC_PROC_FD_H
+#define FB_HOST_PROC_PROC_FD_H
 
 #include "host/proc/proc_mounts.h"
 #include "host/proc/proc_wait.h"

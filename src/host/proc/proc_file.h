@@ -1,6 +1,6 @@
 /* Small files of /proc: read whole, parsed without locale and without trust. */
-#ifndef FB_HOST_PROC_FILE_H
-#define FB_HOST_PROC_FILE_H
+#ifndef FB_HOST_PROC_PROC_FILE_H
+#define FB_HOST_PROC_PROC_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

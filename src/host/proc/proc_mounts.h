@@ -1,6 +1,6 @@
 /* The file systems behind open files: which device, which kind, how it would behave. */
-#ifndef FB_HOST_PROC_MOUNTS_H
-#define FB_HOST_PROC_MOUNTS_H
+#ifndef FB_HOST_PROC_PROC_MOUNTS_H
+#define FB_HOST_PROC_PROC_MOUNTS_H
 
 #include <stdbool.h>
 #include <sys/types.h>

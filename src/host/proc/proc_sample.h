@@ -1,6 +1,6 @@
 /* Looks at every thread of a tree many times a second and adds up what each role did. */
-#ifndef FB_HOST_PROC_SAMPLE_H
-#define FB_HOST_PROC_SAMPLE_H
+#ifndef FB_HOST_PROC_PROC_SAMPLE_H
+#define FB_HOST_PROC_PROC_SAMPLE_H
 
 #include "host/proc/proc_fd.h"
 #include "host/proc/proc_tree.h"

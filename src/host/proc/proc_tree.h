@@ -3,8 +3,8 @@
  * A thread's files are kept open: reading is then a third of the price, and a file of a dead task answers ESRCH, so a reused number is
  * never taken for the old one.
  */
-#ifndef FB_HOST_PROC_TREE_H
-#define FB_HOST_PROC_TREE_H
+#ifndef FB_HOST_PROC_PROC_TREE_H
+#define FB_HOST_PROC_PROC_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>

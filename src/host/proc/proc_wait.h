@@ -1,6 +1,6 @@
 /* What a thread waits for: its system call and the file descriptor in it. */
-#ifndef FB_HOST_PROC_WAIT_H
-#define FB_HOST_PROC_WAIT_H
+#ifndef FB_HOST_PROC_PROC_WAIT_H
+#define FB_HOST_PROC_PROC_WAIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

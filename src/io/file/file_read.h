@@ -11,8 +11,8 @@
  *   a range beyond the end        0 with got < length (as pread has it); object_size tells
  * A file that is merely smaller or larger than expected_size is no error here: object_size and object_mtime_ns let the caller compare.
  */
-#ifndef FB_IO_FILE_READ_H
-#define FB_IO_FILE_READ_H
+#ifndef FB_IO_FILE_FILE_READ_H
+#define FB_IO_FILE_FILE_READ_H
 
 #include <fcntl.h>
 #include <stdatomic.h>

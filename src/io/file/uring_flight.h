@@ -10,8 +10,8 @@
  *
  * Safety: all of it belongs to the thread that owns the ring.
  */
-#ifndef FB_IO_URING_FLIGHT_H
-#define FB_IO_URING_FLIGHT_H
+#ifndef FB_IO_FILE_URING_FLIGHT_H
+#define FB_IO_FILE_URING_FLIGHT_H
 
 #include "io/file/file_read.h"
 #include "io/file/uring_ring.h"

@@ -1,7 +1,7 @@
 /* The ring itself: set up with the best flags the kernel knows, checked for what we need, entered without counting as iowait.
  * All functions belong to the one thread that opened the ring. */
-#ifndef FB_IO_URING_RING_H
-#define FB_IO_URING_RING_H
+#ifndef FB_IO_FILE_URING_RING_H
+#define FB_IO_FILE_URING_RING_H
 
 #include <liburing.h>
 #include <stdbool.h>

@@ -328,7 +328,7 @@ struct s3_spec {
 static const struct option spec_options[] = {
     {"part", OPTION_SIZE, offsetof(struct s3_spec, part_bytes), 65536, 1u << 30, .help = "bytes of a range; 8MiB"},
     {"attempts", OPTION_INT, offsetof(struct s3_spec, attempts), 1, 100, .help = "per request; 10"},
-    {"concurrency", OPTION_INT, offsetof(struct s3_spec, concurrency), 0, S3_MOST_IN_FLIGHT, .help = "in flight; 0: as many as pay"},
+    {"concurrency", OPTION_INT, offsetof(struct s3_spec, concurrency), 0, S3_MOST_IN_FLIGHT, .help = "in flight; 0: adaptive"},
     {"stall-s", OPTION_DOUBLE, offsetof(struct s3_spec, stall_s), 1, 3600, .help = "seconds below stall-bytes; 10"},
     {"stall-bytes", OPTION_SIZE, offsetof(struct s3_spec, stall_bytes), 1, 1u << 30, .help = "per second; 1024"},
     {"hedge", OPTION_INT, offsetof(struct s3_spec, hedge), 0, 1, .help = "send late requests a second time; 1"},

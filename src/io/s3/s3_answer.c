@@ -268,7 +268,7 @@ enum s3_verdict s3_answer_judge(const struct s3_answer *a, const struct s3_wante
     if (a->status == 416)
         return w->length == S3_ALL ? nonsense(why, "416 without a range") : S3_NOTHING;
     if (a->status != 200 && a->status != 206)
-        return a->status < 300 ? nonsense(why, "an answer that fits no question") : S3_ERROR_BODY;
+        return a->status < 300 ? nonsense(why, "an answer that fits no request") : S3_ERROR_BODY;
     if (a->status == 206 && !a->has_range)
         return nonsense(why, "206 without Content-Range");
     v.size = a->has_range ? a->range_total : a->content_length;

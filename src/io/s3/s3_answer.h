@@ -5,8 +5,8 @@
  * which bytes it holds (Content-Range, with 206 or 200 alike), and only if those are the ones asked for. A body that is longer or shorter
  * than announced is never used.
  */
-#ifndef FB_IO_S3_ANSWER_H
-#define FB_IO_S3_ANSWER_H
+#ifndef FB_IO_S3_S3_ANSWER_H
+#define FB_IO_S3_S3_ANSWER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,12 +1,10 @@
 #include "io/s3/s3_list.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
 
 enum { MOST_STRETCHES = 32, MOST_FOLDERS = 1 << 14, FOLDER_PAGES = 8, FEW_FOLDERS = 16, ASK_EVERY_NS = 50000000 };
 
@@ -14,6 +12,7 @@ struct listing;
 
 /* A part of the key space that is read page after page: keys in (after, until]. */
 struct stretch {
+    struct queue_item link; /* in what came */
     struct listing *of;
     char *after;       /* NULL: from the start */
     const char *until; /* NULL: to the end */
@@ -24,7 +23,6 @@ struct stretch {
     struct s3_task task;
     struct s3_pair query[8];
     struct fb_error error;
-    struct stretch *next_done;
 };
 
 struct listing {
@@ -33,11 +31,9 @@ struct listing {
     store_wait *wait;
     void *ctx;
     char prefix[S3_PREFIX_BYTES + 1]; /* ends with '/', or empty */
-    pthread_mutex_t lock;
-    pthread_cond_t came;
-    struct stretch *done; /* under lock */
-    uint32_t out;         /* pages asked for and not handled; the caller's */
-    char **folder;        /* common prefixes */
+    struct queue came;                /* stretches whose page is there */
+    uint32_t out;                     /* pages asked for and not handled; the caller's */
+    char **folder;                    /* common prefixes */
     uint32_t folder_count;
 };
 
@@ -46,11 +42,7 @@ struct listing {
 static void page_done(struct s3_task *t)
 {
     struct stretch *s = t->owner;
-    pthread_mutex_lock(&s->of->lock);
-    s->next_done = s->of->done;
-    s->of->done = s;
-    pthread_cond_signal(&s->of->came);
-    pthread_mutex_unlock(&s->of->lock);
+    queue_put(&s->of->came, &s->link);
 }
 
 static void add(struct stretch *s, const char *name, const char *value)
@@ -84,25 +76,23 @@ static void ask(struct stretch *s)
     s3_loop_submit(s->of->loop, &s->task);
 }
 
+void *s3_await(struct queue *came, store_wait *wait, void *ctx, int *rc, struct fb_error *e)
+{
+    for (;;) {
+        void *item = queue_take_until(came, wait ? clock_now_ns() + ASK_EVERY_NS : UINT64_MAX);
+        if (item)
+            return item;
+        if (wait && (*rc = wait(ctx, e)) < 0)
+            return NULL;
+    }
+}
+
 /* The next page that is there; NULL with a code in *rc: interrupted. */
 static struct stretch *await(struct listing *l, int *rc, struct fb_error *e)
 {
-    for (;;) {
-        pthread_mutex_lock(&l->lock);
-        if (!l->done)
-            thread_cond_wait_until(&l->came, &l->lock, clock_now_ns() + ASK_EVERY_NS);
-        struct stretch *s = l->done;
-        if (s)
-            l->done = s->next_done;
-        pthread_mutex_unlock(&l->lock);
-        if (s) {
-            l->out--;
-            return s;
-        }
-        *rc = l->wait ? l->wait(l->ctx, e) : 0;
-        if (*rc < 0)
-            return NULL;
-    }
+    struct stretch *s = s3_await(&l->came, l->wait, l->ctx, rc, e);
+    l->out -= s != NULL;
+    return s;
 }
 
 /* Nothing is freed while the loop may write to it. */
@@ -266,8 +256,8 @@ static int skip_visit(void *ctx, const struct store_object *o, struct fb_error *
     return 0;
 }
 
-/* Asks for a page of the last stretch and throws it away: does the server do what the rest relies on? One that begins at the start whatever it
- * is asked for shows it here if anywhere. A page without keys does not tell. */
+/* Asks for a page of the last stretch and throws it away: does the server do what the rest relies on? One that begins at the start
+ * whatever it is asked for shows it here if anywhere. A page without keys does not tell. */
 static int probe(struct listing *l, const struct stretch *s, struct fb_error *e)
 {
     struct stretch p = {.of = l, .after = strdup(s->after), .below = l->prefix, .last.limit = 1 << 16};
@@ -329,13 +319,11 @@ int s3_list(struct s3_loop *loop, int (*visit)(void *ctx, const struct store_obj
     const char *prefix = s3_loop_place(loop)->prefix;
     size_t n = strlen(prefix);
     snprintf(l.prefix, sizeof(l.prefix), "%s%s", prefix, n > 0 && prefix[n - 1] != '/' ? "/" : "");
-    pthread_mutex_init(&l.lock, NULL);
-    thread_cond_init(&l.came);
+    queue_init(&l.came);
     int rc = list_all(&l, e);
     for (uint32_t i = 0; i < l.folder_count; i++)
         free(l.folder[i]);
     free(l.folder);
-    pthread_cond_destroy(&l.came);
-    pthread_mutex_destroy(&l.lock);
+    queue_destroy(&l.came);
     return rc;
 }

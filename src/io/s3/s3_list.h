@@ -5,9 +5,10 @@
  * ends where the next begins, so requests grow with the number of keys and not with that of folders. A server that does not sort, or does
  * not know start-after, is noticed by its first answer and read page after page.
  */
-#ifndef FB_IO_S3_LIST_H
-#define FB_IO_S3_LIST_H
+#ifndef FB_IO_S3_S3_LIST_H
+#define FB_IO_S3_S3_LIST_H
 
+#include "base/queue.h"
 #include "io/s3/loop/s3_loop.h"
 #include "model/store_ops.h"
 
@@ -30,5 +31,8 @@ void s3_page_free(struct s3_page *p);
 /* Below the prefix of the loop's URL; keys are relative to it. As store_ops.list. */
 int s3_list(struct s3_loop *l, int (*visit)(void *ctx, const struct store_object *o, struct fb_error *e), store_wait *wait, void *ctx,
             struct fb_error *e);
+
+/* The next item that tasks put into `came`; asks `wait` (may be NULL) meanwhile. NULL: it said no, *rc is its code. */
+void *s3_await(struct queue *came, store_wait *wait, void *ctx, int *rc, struct fb_error *e);
 
 #endif

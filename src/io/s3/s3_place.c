@@ -70,7 +70,7 @@ static int find_region(struct s3_place *p, struct fb_error *e)
     if (!given)
         s3_profile_setting("region", found, sizeof(found));
     if (!is_region(given ? given : found))
-        return refuse(e, NULL, "the region's name is not one", "AWS_REGION looks like eu-central-1");
+        return refuse(e, NULL, "this is not the name of a region", "AWS_REGION looks like eu-central-1");
     snprintf(p->region, sizeof(p->region), "%s", given ? given : found);
     return 0;
 }
@@ -116,7 +116,7 @@ static int use_endpoint(struct s3_place *p, const char *endpoint, struct fb_erro
     const char *host = endpoint + (is_https ? 8 : 7), *path = host + strcspn(host, "/?#");
     size_t n = (size_t)(path - host), base = strlen(path);
     if (!is_host(host, n) || strpbrk(path, "?#"))
-        return refuse(e, NULL, "the endpoint's host is not one", words);
+        return refuse(e, NULL, "the endpoint has no valid host name", words);
     const char *port = is_https ? ":443" : ":80";
     if (n > strlen(port) && memcmp(host + n - strlen(port), port, strlen(port)) == 0)
         n -= strlen(port);

@@ -7,8 +7,8 @@
  * (unless their name has a dot, which no certificate covers) and by path elsewhere; FULLBORE_S3_ADDRESSING or s3.addressing_style of the
  * profile (path, virtual) decide otherwise. FULLBORE_S3_ANONYMOUS=1: requests are not signed.
  */
-#ifndef FB_IO_S3_PLACE_H
-#define FB_IO_S3_PLACE_H
+#ifndef FB_IO_S3_S3_PLACE_H
+#define FB_IO_S3_S3_PLACE_H
 
 #include <stdbool.h>
 

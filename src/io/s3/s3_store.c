@@ -1,15 +1,12 @@
 /* S3 as a store: listing, and blocking reads of a few ranges. */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
 #include "io/io_list.h"
 #include "io/s3/s3_list.h"
 
-enum { STORE_IN_FLIGHT = 64, ASK_EVERY_NS = 50000000, KEY_BYTES = 2 * S3_PREFIX_BYTES };
+enum { STORE_IN_FLIGHT = 64, KEY_BYTES = 2 * S3_PREFIX_BYTES };
 static const uint64_t closes_ns = 500000000;
 
 struct store {
@@ -48,13 +45,9 @@ static int store_list(struct store *s, int (*visit)(void *ctx, const struct stor
 
 /* ---- reading ---- */
 
-struct reading {
-    pthread_mutex_t lock;
-    pthread_cond_t came;
-    uint32_t left; /* under lock */
-};
-
 struct one {
+    struct queue_item link;
+    struct queue *came;
     struct s3_task task;
     struct fb_error error;
     char key[KEY_BYTES];
@@ -62,44 +55,37 @@ struct one {
 
 static void range_done(struct s3_task *t)
 {
-    struct reading *r = t->owner;
-    pthread_mutex_lock(&r->lock);
-    r->left--;
-    pthread_cond_signal(&r->came);
-    pthread_mutex_unlock(&r->lock);
+    struct one *o = t->owner;
+    queue_put(o->came, &o->link);
 }
 
-static void start(struct store *s, struct reading *r, struct one *o, const struct store_range *range)
+static void start(struct store *s, struct queue *came, struct one *o, const struct store_range *range)
 {
     const char *prefix = s3_loop_place(s->loop)->prefix;
     size_t n = strlen(prefix);
     snprintf(o->key, sizeof(o->key), "%s%s%s", prefix, n > 0 && range->key[0] && prefix[n - 1] != '/' ? "/" : "", range->key);
+    o->came = came;
     error_clear(&o->error);
     o->task = (struct s3_task){
         .key = o->key,
         .wanted = {.offset = range->offset, .length = range->length, .room = range->length, .expected_size = S3_UNKNOWN, .may_skip = true},
         .to = range->out,
         .done = range_done,
-        .owner = r,
+        .owner = o,
         .error = &o->error};
     s3_loop_submit(s->loop, &o->task);
 }
 
-static int await(struct store *s, struct reading *r, store_wait *wait, void *ctx, struct fb_error *e)
+/* All of them come back, cancelled if need be: they write to memory of the caller's. */
+static int await(struct store *s, struct queue *came, uint32_t count, store_wait *wait, void *ctx, struct fb_error *e)
 {
     int rc = 0;
-    pthread_mutex_lock(&r->lock);
-    while (r->left > 0) {
-        bool has_come = thread_cond_wait_until(&r->came, &r->lock, clock_now_ns() + ASK_EVERY_NS);
-        if (has_come || rc < 0 || !wait)
-            continue;
-        pthread_mutex_unlock(&r->lock);
-        rc = wait(ctx, e);
-        if (rc < 0)
+    while (count > 0) {
+        if (s3_await(came, rc < 0 ? NULL : wait, ctx, &rc, e))
+            count--;
+        else
             s3_loop_cancel(s->loop);
-        pthread_mutex_lock(&r->lock);
     }
-    pthread_mutex_unlock(&r->lock);
     return rc;
 }
 
@@ -118,23 +104,21 @@ static void fill_in(struct store_range *range, const struct one *o, struct fb_er
 
 static int store_read(struct store *s, struct store_range *range, uint32_t count, store_wait *wait, void *ctx, struct fb_error *e)
 {
-    struct reading r = {.left = count};
+    struct queue came;
     struct fb_error stop;
     struct one *all = calloc(count ? count : 1, sizeof(*all));
     if (!all)
         return error_set(e, FB_E_NOMEM, "dataset", "no memory to read");
-    pthread_mutex_init(&r.lock, NULL);
-    thread_cond_init(&r.came);
+    queue_init(&came);
     for (uint32_t i = 0; i < count; i++)
-        start(s, &r, &all[i], &range[i]);
+        start(s, &came, &all[i], &range[i]);
     error_clear(&stop);
-    int rc = await(s, &r, wait, ctx, &stop);
+    int rc = await(s, &came, count, wait, ctx, &stop);
     if (rc < 0 && e && e->code == 0)
         *e = stop;
     for (uint32_t i = 0; i < count; i++)
         fill_in(&range[i], &all[i], e);
-    pthread_cond_destroy(&r.came);
-    pthread_mutex_destroy(&r.lock);
+    queue_destroy(&came);
     free(all);
     return rc;
 }

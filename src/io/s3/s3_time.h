@@ -1,6 +1,6 @@
 /* Times as S3 writes them. */
-#ifndef FB_IO_S3_TIME_H
-#define FB_IO_S3_TIME_H
+#ifndef FB_IO_S3_S3_TIME_H
+#define FB_IO_S3_S3_TIME_H
 
 #include <stdint.h>
 

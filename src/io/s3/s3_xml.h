@@ -4,8 +4,8 @@
  * answer with one is refused, so nothing can be expanded), no attributes (skipped), nesting up to S3_XML_DEPTH. Names are given without
  * their namespace prefix. The bytes are hostile.
  */
-#ifndef FB_IO_S3_XML_H
-#define FB_IO_S3_XML_H
+#ifndef FB_IO_S3_S3_XML_H
+#define FB_IO_S3_S3_XML_H
 
 #include <stdbool.h>
 #include <stddef.h>

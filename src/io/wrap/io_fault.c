@@ -173,7 +173,7 @@ static int check_rule(struct rule *u, struct fb_error *e)
 {
     char shown[64];
     if (u->error_name && !(u->sys_errno = errno_of(u->error_name)))
-        return error_set(e, FB_E_USAGE, "read", "fault: error=%s is no errno it knows", text_escape(u->error_name, shown, sizeof(shown)));
+        return error_set(e, FB_E_USAGE, "read", "fault: error=%s is not a known errno", text_escape(u->error_name, shown, sizeof(shown)));
     int kinds = (u->sys_errno != 0) + (u->short_to != NOT_GIVEN) + (u->shrink_to != NOT_GIVEN) + (u->grow_by != NOT_GIVEN) + u->is_hang +
                 u->is_stuck;
     if (kinds == 1)

@@ -56,7 +56,7 @@ struct merge {
 
 static const struct option options[] = {
     {"lanes", OPTION_INT, offsetof(struct merge_options, lanes), 1, LANES_MOST, NULL, "N", "reads under way at once (default 4)"},
-    {"most", OPTION_SIZE, offsetof(struct merge_options, most), 4096, 64 << 20, NULL, "SIZE", "bytes of one read at most (default 1MiB)"},
+    {"most", OPTION_SIZE, offsetof(struct merge_options, most), 4096, 64 << 20, NULL, "SIZE", "largest read in bytes (default 1MiB)"},
     {0},
 };
 

@@ -1,6 +1,6 @@
 /* What the null back-end hands out, for those who check it. */
-#ifndef FB_IO_NULL_H
-#define FB_IO_NULL_H
+#ifndef FB_IO_WRAP_IO_NULL_H
+#define FB_IO_WRAP_IO_NULL_H
 
 #include <stdint.h>
 

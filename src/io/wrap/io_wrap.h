@@ -6,8 +6,8 @@
  *
  * Safety: `admit` runs under the lock; `finish` and done outside it, on the inner back-end's thread, the timer's, or the submitter's.
  */
-#ifndef FB_IO_WRAP_H
-#define FB_IO_WRAP_H
+#ifndef FB_IO_WRAP_IO_WRAP_H
+#define FB_IO_WRAP_IO_WRAP_H
 
 #include <pthread.h>
 

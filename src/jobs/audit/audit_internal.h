@@ -1,6 +1,6 @@
 /* What the two halves of the proof share: laying out (audit_prove.c) and judging (audit_judge.c). */
-#ifndef FB_JOBS_AUDIT_OWN_H
-#define FB_JOBS_AUDIT_OWN_H
+#ifndef FB_JOBS_AUDIT_AUDIT_INTERNAL_H
+#define FB_JOBS_AUDIT_AUDIT_INTERNAL_H
 
 #include "jobs/audit.h"
 #include "order/order.h"

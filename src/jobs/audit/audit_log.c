@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "base/text/text.h"
 #include "model/audit_format.h"
 
@@ -149,18 +150,6 @@ static bool take_batch(struct audit_log *l, uint64_t offset, size_t n)
 
 /* ---- the file ---- */
 
-static bool read_at(int fd, uint64_t offset, uint8_t *out, size_t n)
-{
-    for (ssize_t got; n > 0; out += got, n -= (size_t)got, offset += (uint64_t)got) {
-        got = pread(fd, out, n, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            got = 0;
-        else if (got <= 0)
-            return false;
-    }
-    return true;
-}
-
 struct reading {
     struct audit_log *l;
     uint8_t *record;
@@ -172,7 +161,7 @@ struct reading {
 static bool read_frame(const struct audit_log *l, uint64_t at, uint64_t *payload)
 {
     uint8_t frame[AUDIT_FRAME_BYTES];
-    if (l->bytes - at < sizeof(frame) || !read_at(l->fd, at, frame, sizeof(frame)))
+    if (l->bytes - at < sizeof(frame) || file_read_all_at(l->fd, frame, sizeof(frame), at) < sizeof(frame))
         return false;
     *payload = audit_get_le(frame + 1, 4);
     return *payload <= AUDIT_MAX_RECORD &&
@@ -195,7 +184,7 @@ static int64_t next_record(struct reading *r)
         r->record = more;
         r->capacity = n;
     }
-    if (!read_at(l->fd, r->at, r->record, n) || !read_at(l->fd, r->at + n, check, sizeof(check)))
+    if (file_read_all_at(l->fd, r->record, n, r->at) < n || file_read_all_at(l->fd, check, sizeof(check), r->at + n) < sizeof(check))
         return -1;
     uint64_t digest = audit_digest(l->digest, r->record, n);
     if (audit_get_le(check, AUDIT_CHECK_BYTES) != (uint32_t)digest)
@@ -209,7 +198,7 @@ static bool is_zeros(const struct audit_log *l, uint64_t at)
     uint8_t piece[4096];
     while (at < l->bytes) {
         size_t n = l->bytes - at < sizeof(piece) ? (size_t)(l->bytes - at) : sizeof(piece);
-        if (!read_at(l->fd, at, piece, n))
+        if (file_read_all_at(l->fd, piece, n, at) < n)
             return true;
         for (size_t i = 0; i < n; i++)
             if (piece[i])
@@ -349,7 +338,8 @@ int audit_log_batch(const struct audit_log *l, uint64_t i, struct audit_batch *b
     const struct audit_batch_at *where = &l->batch[i];
     if (!reserve(b, where->bytes, 0))
         return error_set_errno(e, "audit", ENOMEM, "read a batch of an audit log");
-    if (where->bytes == 0 || !read_at(l->fd, where->offset, b->bytes, where->bytes) || !decode_batch(b->bytes, where->bytes, b)) {
+    if (where->bytes == 0 || file_read_all_at(l->fd, b->bytes, where->bytes, where->offset) < where->bytes ||
+        !decode_batch(b->bytes, where->bytes, b)) {
         error_set(e, FB_E_DATA, "audit", "a batch of the log makes no sense");
         error_at(e, l->path, (int64_t)where->offset);
         return FB_E_DATA;

@@ -4,8 +4,8 @@
  * first record with a check that does not fit. A last record whose length is certain and whose end is not there is what a killed process
  * leaves; anything else is damage. Batches stay in the file and are decoded one at a time.
  */
-#ifndef FB_JOBS_AUDIT_LOG_H
-#define FB_JOBS_AUDIT_LOG_H
+#ifndef FB_JOBS_AUDIT_AUDIT_LOG_H
+#define FB_JOBS_AUDIT_AUDIT_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -134,76 +134,70 @@ void audit_print_difference(const struct audit_difference *d, struct text *t)
 
 /* ---- for programs ---- */
 
-static void json_epoch(const struct audit_epoch *e, struct text *t)
+static void put_epoch(struct json_writer *w, const struct audit_epoch *e)
 {
     static const char *const names[] = {"proved", "unfinished", "left", "not proved"};
-    text_printf(t, "{\"epoch\":%llu,\"verdict\":\"%s\",\"handed_out\":%llu,\"replayed\":%llu,\"repeats\":%llu,\"redraws\":%llu",
-                (ull)e->epoch, names[e->verdict], (ull)e->handed_out, (ull)e->replayed, (ull)e->repeats, (ull)e->redraws);
-    text_printf(t, ",\"skipped\":%llu,\"dropped\":%llu,\"missing\":%llu,\"reached\":%llu,\"problems\":%llu,\"digest\":\"%016llx\"}",
-                (ull)e->skipped, (ull)e->dropped, (ull)e->missing, (ull)e->reached, (ull)e->problems, (ull)e->digest);
+    json_put(w, J_OBJECT(NULL, J("epoch", e->epoch), J("verdict", names[e->verdict]), J("handed_out", e->handed_out),
+                         J("replayed", e->replayed), J("repeats", e->repeats), J("redraws", e->redraws), J("skipped", e->skipped),
+                         J("dropped", e->dropped), J("missing", e->missing), J("reached", e->reached), J("problems", e->problems),
+                         J_HEX("digest", e->digest)));
 }
 
-static void json_streams(const struct audit_set *s, struct text *t)
+static void put_streams(struct json_writer *w, const struct audit_set *s)
 {
+    json_begin_array(w, "streams");
     for (uint64_t i = 0; i < s->streams; i++) {
         const struct audit_stream *m = &s->stream[i];
-        text_printf(t,
-                    "%s{\"fingerprint\":\"%016llx\",\"samples\":%llu,\"seed\":\"%llu\",\"order\":\"%s\",\"logs\":%llu,\"ranks\":%llu,"
-                    "\"restarts\":%llu,\"epochs\":[",
-                    i ? "," : "", (ull)m->fingerprint, (ull)m->samples, (ull)m->seed, order_kind_name(m->order), (ull)m->logs,
-                    (ull)m->ranks, (ull)m->restarts);
-        for (uint64_t k = 0; k < m->epochs; k++) {
-            text_printf(t, "%s", k ? "," : "");
-            json_epoch(&m->epoch[k], t);
-        }
-        text_printf(t, "]}");
+        json_begin_object(w, NULL);
+        json_put(w, J_HEX("fingerprint", m->fingerprint), J("samples", m->samples), J_QUOTED("seed", m->seed),
+                 J("order", order_kind_name(m->order)), J("logs", m->logs), J("ranks", m->ranks), J("restarts", m->restarts));
+        json_begin_array(w, "epochs");
+        for (uint64_t k = 0; k < m->epochs; k++)
+            put_epoch(w, &m->epoch[k]);
+        json_end(w);
+        json_end(w);
     }
+    json_end(w);
 }
 
-static void json_redraws(const struct audit_set *s, struct text *t)
+static void put_redraws(struct json_writer *w, const struct audit_set *s)
 {
+    json_begin_array(w, "redraws");
     for (uint64_t i = 0; i < s->redraws; i++) {
         const struct audit_redraw *r = &s->redraw[i];
-        text_printf(t, "%s{\"stream\":%llu,\"epoch\":%llu,\"position\":%llu,\"sample\":%llu,\"stand_in\":%llu,\"key\":", i ? "," : "",
-                    (ull)r->stream, (ull)r->epoch, (ull)r->position, (ull)r->sample, (ull)r->stand_in);
-        if (r->key)
-            text_json_string(t, r->key);
-        else
-            text_printf(t, "null");
-        text_printf(t, "}");
+        json_put(w, J_OBJECT(NULL, J("stream", r->stream), J("epoch", r->epoch), J("position", r->position), J("sample", r->sample),
+                             J("stand_in", r->stand_in), J("key", r->key)));
     }
+    json_end(w);
 }
 
-static void json_set(const struct audit_set *s, struct text *t)
+static void put_set(struct json_writer *w, const char *key, const struct audit_set *s)
 {
-    text_printf(t, "{\"is_proved\":%s,\"logs\":%llu,\"logs_torn\":%llu,\"logs_damaged\":%llu,\"streams\":[", s->problems ? "false" : "true",
-                (ull)s->logs, (ull)s->torn, (ull)s->damaged);
-    json_streams(s, t);
-    text_printf(t, "],\"redraws\":[");
-    json_redraws(s, t);
-    text_printf(t, "],\"problem_count\":%llu,\"problems\":[", (ull)s->problems);
+    json_begin_object(w, key);
+    json_put(w, J_BOOL("is_proved", !s->problems), J("logs", s->logs), J("logs_torn", s->torn), J("logs_damaged", s->damaged));
+    put_streams(w, s);
+    put_redraws(w, s);
+    json_put(w, J("problem_count", s->problems));
+    json_begin_array(w, "problems");
     for (uint64_t i = 0; i < s->problems && i < AUDIT_MOST_PROBLEMS; i++) {
         const struct audit_problem *p = &s->problem[i];
-        text_printf(t, "%s{\"stream\":%llu,\"epoch\":%llu,\"position\":%lld,\"what\":", i ? "," : "", (ull)p->stream, (ull)p->epoch,
-                    (long long)p->position);
-        text_json_string(t, p->what);
-        text_printf(t, "}");
+        json_put(w, J_OBJECT(NULL, J("stream", p->stream), J("epoch", p->epoch), J("position", p->position), J("what", p->what)));
     }
-    text_printf(t, "]}");
+    json_end(w);
+    json_end(w);
 }
 
 void audit_json(const struct audit_set *s, const struct audit_set *other, const struct audit_difference *d, struct text *t)
 {
+    struct json_writer w = {.out = t};
     if (!other) {
-        json_set(s, t);
+        put_set(&w, NULL, s);
     } else {
-        text_printf(t, "{\"first\":");
-        json_set(s, t);
-        text_printf(t, ",\"second\":");
-        json_set(other, t);
-        text_printf(t, ",\"is_different\":%s,\"samples_equal\":%llu,\"difference\":", d->is_different ? "true" : "false", (ull)d->compared);
-        text_json_string(t, d->what);
-        text_printf(t, "}");
+        json_begin_object(&w, NULL);
+        put_set(&w, "first", s);
+        put_set(&w, "second", other);
+        json_put(&w, J_BOOL("is_different", d->is_different), J("samples_equal", d->compared), J("difference", d->what));
+        json_end(&w);
     }
-    text_printf(t, "\n");
+    text_append(t, "\n", 1);
 }

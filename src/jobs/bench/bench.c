@@ -93,8 +93,8 @@ static void accelerate(struct bench *b, fb_batch *batch, uint64_t ready_ns)
     b->late_ns += b->step_end_ns - (ready_ns + b->step_ns);
 }
 
-/* Sleeps end late by themselves, by far more in a virtual machine whose host is busy: that is not the loader's fault. Having no core to go on
- * with is. The kernel counts the latter, in next() as well, so at most the difference is taken off. */
+/* Sleeps end late by themselves, by far more in a virtual machine whose host is busy: that is not the loader's fault. Having no core to go
+ * on with is. The kernel counts the latter, in next() as well, so at most the difference is taken off. */
 static uint64_t sleep_overshoot_ns(const struct bench *b)
 {
     uint64_t no_core_ns = host_no_core_ns();

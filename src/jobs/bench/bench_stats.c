@@ -1,10 +1,12 @@
 /* The loader's own figures into a bench result. */
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text/text.h"
+#include "feed/feed.h"
 #include "jobs/bench.h"
 
 static char *get_text(const fb_loader *l)
@@ -16,28 +18,29 @@ static char *get_text(const fb_loader *l)
     return text;
 }
 
-static double number(const json_t *object, const char *name)
+double bench_figure(const struct bench_result *r, const char *path)
 {
-    return json_number_value(json_object_get(object, name));
+    double value = metrics_get(&r->metrics, path);
+    return isnan(value) ? 0 : value;
 }
 
-static void read_stages(const json_t *list, struct bench_result *out)
+double bench_stage(const struct bench_result *r, const char *stage, const char *what)
 {
-    size_t i;
-    json_t *s;
-    json_array_foreach(list, i, s)
-    {
-        if (out->stage_count == BENCH_MAX_STAGES)
-            return;
-        struct bench_stage *to = &out->stage[out->stage_count++];
-        const char *name = json_string_value(json_object_get(s, "name"));
-        snprintf(to->name, sizeof(to->name), "%s", name ? name : "");
-        to->busy_seconds = number(s, "busy_seconds");
-        to->waiting_for_input_seconds = number(s, "waiting_for_input_seconds");
-        to->waiting_for_output_seconds = number(s, "waiting_for_output_seconds");
-        to->items = (uint64_t)number(s, "items");
-        to->bytes = (uint64_t)number(s, "bytes");
-    }
+    char path[64];
+    snprintf(path, sizeof(path), "stages.%s.%s", stage, what);
+    return bench_figure(r, path);
+}
+
+static void read_figures(const fb_loader *l, struct bench_result *out)
+{
+    feed_metrics((struct feed *)l, &out->metrics);
+    out->cached_reads = (uint64_t)bench_figure(out, "io.cached_reads");
+    out->io_reads = (uint64_t)bench_figure(out, "io.reads") - out->cached_reads;
+    out->chunks_unfiltered = (uint64_t)bench_figure(out, "chunks.unfiltered");
+    out->budget_peak_bytes = (uint64_t)bench_figure(out, "budget.peak_bytes");
+    out->threads = (int)bench_figure(out, "threads");
+    out->device_bytes = (uint64_t)bench_figure(out, "device.copied_bytes");
+    out->bad = (uint64_t)bench_figure(out, "bad");
 }
 
 static void read_bad(const json_t *list, struct bench_result *out)
@@ -58,25 +61,16 @@ static void read_bad(const json_t *list, struct bench_result *out)
 
 void bench_read_stats(const fb_loader *l, struct bench_result *out)
 {
+    read_figures(l, out);
     char *text = get_text(l);
     json_t *stats = text ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
     free(text);
     if (!stats)
         return;
-    const json_t *io = json_object_get(stats, "io");
-    const char *name = json_string_value(json_object_get(io, "name"));
+    const char *name = json_string_value(json_object_get(json_object_get(stats, "io"), "name"));
     snprintf(out->io, sizeof(out->io), "%s", name ? name : "?");
-    out->cached_reads = (uint64_t)number(io, "cached_reads");
-    out->io_reads = (uint64_t)number(io, "reads") - out->cached_reads;
-    out->chunks_unfiltered = (uint64_t)number(json_object_get(stats, "chunks"), "unfiltered");
-    out->budget_peak_bytes = (uint64_t)number(json_object_get(stats, "budget"), "peak_bytes");
-    out->threads = (int)number(stats, "threads");
-    const json_t *device = json_object_get(stats, "device");
-    const char *title = json_string_value(json_object_get(device, "name"));
+    const char *title = json_string_value(json_object_get(json_object_get(stats, "device"), "name"));
     snprintf(out->device, sizeof(out->device), "%s", title ? title : "");
-    out->device_bytes = (uint64_t)number(device, "copied_bytes");
-    out->bad = (uint64_t)number(stats, "bad");
-    read_stages(json_object_get(stats, "stages"), out);
     read_bad(json_object_get(stats, "bad_samples"), out);
     json_decref(stats);
 }

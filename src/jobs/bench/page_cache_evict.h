@@ -1,6 +1,6 @@
 /* Emptying the page cache of a data set's files, for cold measurements. */
-#ifndef FB_JOBS_EVICT_H
-#define FB_JOBS_EVICT_H
+#ifndef FB_JOBS_BENCH_PAGE_CACHE_EVICT_H
+#define FB_JOBS_BENCH_PAGE_CACHE_EVICT_H
 
 #include "base/error.h"
 

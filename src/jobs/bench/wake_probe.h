@@ -1,6 +1,6 @@
 /* A probe of the host: how late does a thread wake that wants to wake every millisecond? That is what kernel launches meet. */
-#ifndef FB_JOBS_PROBE_H
-#define FB_JOBS_PROBE_H
+#ifndef FB_JOBS_BENCH_WAKE_PROBE_H
+#define FB_JOBS_BENCH_WAKE_PROBE_H
 
 #include "base/error.h"
 

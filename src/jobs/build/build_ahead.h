@@ -2,8 +2,8 @@
  *
  * From memory that would only cost time, so they are started when the workers' reads turn out slow, and sleep when their own are quick.
  */
-#ifndef FB_JOBS_BUILD_AHEAD_H
-#define FB_JOBS_BUILD_AHEAD_H
+#ifndef FB_JOBS_BUILD_BUILD_AHEAD_H
+#define FB_JOBS_BUILD_BUILD_AHEAD_H
 
 #include <pthread.h>
 #include <stdatomic.h>

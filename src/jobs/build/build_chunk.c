@@ -1,12 +1,10 @@
 /* From the rows of tasks to chunks, and from chunks to the file, in order. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "jobs/build/build_crew.h"
-#include "jobs/write_all.h"
 
 static struct build_chunk *new_chunk(struct build_crew *c)
 {
@@ -215,28 +213,6 @@ int build_pack_chunk(struct build_worker *w, struct build_chunk *k, struct fb_er
     return rc;
 }
 
-static int write_parts(int fd, struct iovec *v, int count, uint64_t offset, struct fb_error *e)
-{
-    while (count > 0) {
-        ssize_t n = pwritev(fd, v, count, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return error_set_errno(e, "write", errno, "write the file");
-        offset += (uint64_t)n;
-        while (count > 0 && (size_t)n >= v->iov_len) {
-            n -= (ssize_t)v->iov_len;
-            v++;
-            count--;
-        }
-        if (count > 0) {
-            v->iov_base = (char *)v->iov_base + n;
-            v->iov_len -= (size_t)n;
-        }
-    }
-    return 0;
-}
-
 /* Rows of one task, as they lie in the file. */
 static bool is_one_piece(const struct build_crew *c, const struct build_chunk *k)
 {
@@ -256,7 +232,7 @@ static int write_rows(struct build_worker *w, const struct build_chunk *k, struc
             v[n] = (struct iovec){(void *)(uintptr_t)part_data(w->c, k, &part[i]), part[i].rows * w->c->p->row_bytes};
             bytes += v[n].iov_len;
         }
-        FB_TRY(write_parts(w->c->files->data_fd, v, n, offset, e));
+        FB_TRY(file_write_parts_at(w->c->files->data_fd, v, n, offset, e));
         offset += bytes;
     }
     uint8_t *zeros = offset < end ? scratch_need(&w->gather, end - offset, e) : NULL;
@@ -264,7 +240,7 @@ static int write_rows(struct build_worker *w, const struct build_chunk *k, struc
         return FB_E_NOMEM;
     if (zeros)
         memset(zeros, 0, end - offset);
-    return zeros ? write_all_at(w->c->files->data_fd, zeros, end - offset, offset, e) : 0;
+    return zeros ? file_write_all_at(w->c->files->data_fd, zeros, end - offset, offset, e) : 0;
 }
 
 int build_write_chunk(struct build_worker *w, struct build_chunk *k, struct fb_error *e)
@@ -272,7 +248,7 @@ int build_write_chunk(struct build_worker *w, struct build_chunk *k, struct fb_e
     uint64_t since = build_meter_move(w->c->meter, -1, BUILD_WRITE, 0);
     const struct build_part *part = k->part.data;
     struct build_files *files = w->c->files;
-    int rc = w->c->p->q->deflate     ? write_all_at(files->data_fd, k->packed.data, k->piece.length, k->piece.offset, e)
+    int rc = w->c->p->q->deflate     ? file_write_all_at(files->data_fd, k->packed.data, k->piece.length, k->piece.offset, e)
              : is_one_piece(w->c, k) ? build_direct_write(&files->direct, part_data(w->c, k, part), k->piece.length, k->piece.offset, e)
                                      : write_rows(w, k, e);
     uint64_t until = build_meter_move(w->c->meter, BUILD_WRITE, -1, 0);

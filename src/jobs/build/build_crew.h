@@ -1,6 +1,6 @@
 /* The workers' own: tasks, chunks and who has them; see build_crew.c. */
-#ifndef FB_JOBS_BUILD_CREW_H
-#define FB_JOBS_BUILD_CREW_H
+#ifndef FB_JOBS_BUILD_BUILD_CREW_H
+#define FB_JOBS_BUILD_BUILD_CREW_H
 
 #include "jobs/build/build_ahead.h"
 #include "jobs/build/build_internal.h"

@@ -8,15 +8,13 @@
  *
  * Who writes this way waits for the disk, so it should be a thread that has nothing else to do.
  */
+#include "base/file/file.h"
 #include "jobs/build/build_direct.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-#include "jobs/write_all.h"
 
 enum { EXT4_MAGIC = 0xef53, XFS_MAGIC = 0x58465342 };
 
@@ -47,21 +45,13 @@ bool build_direct_is_on(const struct build_direct *d)
     return d->fd >= 0 && !atomic_load_explicit(&d->is_off, memory_order_relaxed);
 }
 
-/* As many of the pages as the disk takes: refused ones are left to the usual way, which also tells why the disk fails. */
+/* n if the disk took all of the pages, else 0: the usual way then writes them again, and tells why the disk fails. */
 static size_t write_pages(struct build_direct *d, const uint8_t *bytes, size_t n, uint64_t offset)
 {
-    size_t done = 0;
-    while (done < n) {
-        ssize_t got = pwrite(d->fd, bytes + done, n - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0 || got % BUILD_PAGE) {
-            atomic_store_explicit(&d->is_off, true, memory_order_relaxed);
-            return done;
-        }
-        done += (size_t)got;
-    }
-    return done;
+    if (file_write_all_at(d->fd, bytes, n, offset, NULL) == 0)
+        return n;
+    atomic_store_explicit(&d->is_off, true, memory_order_relaxed);
+    return 0;
 }
 
 int build_direct_write(struct build_direct *d, const uint8_t *bytes, size_t n, uint64_t offset, struct fb_error *e)
@@ -69,10 +59,10 @@ int build_direct_write(struct build_direct *d, const uint8_t *bytes, size_t n, u
     size_t before = (size_t)(-offset % BUILD_PAGE), pages = n > before ? (n - before) & ~(size_t)(BUILD_PAGE - 1) : 0, done = 0;
     bool fits = pages >= BUILD_LEAST_DIRECT && (uintptr_t)(bytes + before) % BUILD_SECTOR == 0;
     if (!fits || !build_direct_is_on(d))
-        return write_all_at(d->usual_fd, bytes, n, offset, e);
-    FB_TRY(write_all_at(d->usual_fd, bytes, before, offset, e));
+        return file_write_all_at(d->usual_fd, bytes, n, offset, e);
+    FB_TRY(file_write_all_at(d->usual_fd, bytes, before, offset, e));
     done = before + write_pages(d, bytes + before, pages, offset + before);
-    return write_all_at(d->usual_fd, bytes + done, n - done, offset + done, e);
+    return file_write_all_at(d->usual_fd, bytes + done, n - done, offset + done, e);
 }
 
 void build_direct_close(struct build_direct *d)

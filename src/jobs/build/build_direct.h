@@ -1,6 +1,6 @@
 /* Writing past the page cache; see build_direct.c. */
-#ifndef FB_JOBS_BUILD_DIRECT_H
-#define FB_JOBS_BUILD_DIRECT_H
+#ifndef FB_JOBS_BUILD_BUILD_DIRECT_H
+#define FB_JOBS_BUILD_BUILD_DIRECT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

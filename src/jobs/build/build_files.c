@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "base/rng.h"
 #include "dataset/catalog_keep.h"
 #include "jobs/build/build_internal.h"
-#include "jobs/write_all.h"
 #include "model/hdf5/hdf5_adopt.h"
 
 #define JOURNAL_MAGIC UINT64_C(0x334C4E524A426266) /* "fbBJRNL3" */
@@ -48,7 +48,7 @@ static int split_path(struct build_files *f, const char *path, struct fb_error *
         return error_set(e, FB_E_NOMEM, "build", "no memory for a path");
     size_t n = strlen(f->name);
     if (n == 0 || n > 200 || !strcmp(f->name, ".") || !strcmp(f->name, ".."))
-        return error_set(e, FB_E_USAGE, "build", "'%s' is no name for a file", f->name);
+        return error_set(e, FB_E_USAGE, "build", "'%s' is not a name for a file", f->name);
     return 0;
 }
 
@@ -62,7 +62,7 @@ static const char *hidden(const struct build_files *f, const char *suffix, char 
 
 static int is_there(struct fb_error *e)
 {
-    error_set(e, FB_E_STATE, "build", "the output is there already");
+    error_set(e, FB_E_STATE, "build", "the output already exists");
     error_remedy(e, "--force replaces it, at the end");
     return FB_E_STATE;
 }
@@ -73,7 +73,7 @@ static int check_output(const struct build_files *f, const struct build_plan *p,
     if (fstatat(f->dir_fd, f->name, &st, 0) < 0)
         return 0;
     if (!S_ISREG(st.st_mode))
-        return error_set(e, FB_E_USAGE, "build", "the output is there and is no file");
+        return error_set(e, FB_E_USAGE, "build", "the output exists and is not a file");
     return p->q->overwrites ? 0 : is_there(e);
 }
 
@@ -147,7 +147,7 @@ static int start_journal(struct build_files *f, const struct build_plan *p, stru
     if (ftruncate(f->journal_fd, 0) < 0 || ftruncate(f->data_fd, 0) < 0)
         return error_set_errno(e, "build", errno, "empty what an earlier run left");
     f->journal_end = sizeof(h);
-    return write_all_at(f->journal_fd, &h, sizeof(h), 0, e);
+    return file_write_all_at(f->journal_fd, &h, sizeof(h), 0, e);
 }
 
 int build_files_open(struct build_files *f, const struct build_plan *p, struct fb_error *e)
@@ -221,7 +221,7 @@ int build_files_note(struct build_files *f, const struct build_piece *piece, con
     full.sources = f->sources;
     int rc = entry_bytes(&full, row, bad, bad_count, &t, e);
     if (rc == 0)
-        rc = write_all_at(f->journal_fd, t.data, t.length, f->journal_end, e);
+        rc = file_write_all_at(f->journal_fd, t.data, t.length, f->journal_end, e);
     f->journal_end += rc == 0 ? t.length : 0;
     text_free(&t);
     return rc;
@@ -275,19 +275,6 @@ struct reading {
     uint64_t journal_size, data_size;
 };
 
-static bool read_at(int fd, void *out, uint64_t n, uint64_t offset)
-{
-    for (uint64_t done = 0; done < n;) {
-        ssize_t got = pread(fd, (char *)out + done, n - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += (uint64_t)got;
-    }
-    return true;
-}
-
 static bool is_place_right(const struct reading *r, const struct build_piece *x)
 {
     uint64_t expected = r->t->pieces ? 0 : HDF5_ADOPT_FIRST;
@@ -306,7 +293,7 @@ static bool is_data_right(struct reading *r, const struct build_piece *x, const 
     if (x->length > r->data_size || x->offset > r->data_size - x->length)
         return false;
     uint8_t *data = scratch_need(&r->data, x->length, NULL);
-    if (!data || !read_at(r->f->data_fd, data, x->length, x->offset))
+    if (!data || file_read_all_at(r->f->data_fd, data, x->length, x->offset) < x->length)
         return false;
     if (r->p->q->deflate)
         return checksum_of(data, x->length) == x->hash;
@@ -347,7 +334,8 @@ static int take_entry(struct reading *r, struct fb_error *e)
 {
     struct entry head;
     uint64_t at = r->f->journal_end;
-    if (!read_at(r->f->journal_fd, &head, sizeof(head), at) || !is_place_right(r, &head.piece) || head.bads > MOST_BAD_IN_ENTRY)
+    if (file_read_all_at(r->f->journal_fd, &head, sizeof(head), at) < sizeof(head) || !is_place_right(r, &head.piece) ||
+        head.bads > MOST_BAD_IN_ENTRY)
         return 0;
     uint64_t rows = head.piece.rows * sizeof(struct build_row), bads = head.bads * sizeof(struct build_bad);
     uint64_t bytes = sizeof(head) + rows + bads, sum;
@@ -356,7 +344,7 @@ static int take_entry(struct reading *r, struct fb_error *e)
     uint8_t *all = scratch_need(&r->entry, bytes + sizeof(sum), e);
     if (!all)
         return FB_E_NOMEM;
-    if (!read_at(r->f->journal_fd, all, bytes + sizeof(sum), at))
+    if (file_read_all_at(r->f->journal_fd, all, bytes + sizeof(sum), at) < bytes + sizeof(sum))
         return 0;
     memcpy(&sum, all + bytes, sizeof(sum));
     const struct build_row *row = (const struct build_row *)(const void *)(all + sizeof(head));
@@ -403,7 +391,7 @@ static int read_entries(struct build_files *f, const struct build_plan *p, struc
 int build_files_resume(struct build_files *f, const struct build_plan *p, struct build_table *t, struct fb_error *e)
 {
     struct head h;
-    bool is_ours = read_at(f->journal_fd, &h, sizeof(h), 0) && h.magic == JOURNAL_MAGIC &&
+    bool is_ours = file_read_all_at(f->journal_fd, &h, sizeof(h), 0) == sizeof(h) && h.magic == JOURNAL_MAGIC &&
                    h.checksum == checksum_of(&h, offsetof(struct head, checksum)) && h.question == p->question;
     return is_ours ? read_entries(f, p, t, e) : start_journal(f, p, e);
 }
@@ -429,10 +417,10 @@ static int publish(const struct build_files *f, const char *partial, struct fb_e
 int build_files_finish(struct build_files *f, struct fb_error *e)
 {
     char name[NAME_BYTES];
-    FB_TRY(write_sync(f->data_fd, e));
+    FB_TRY(file_sync(f->data_fd, e));
     FB_TRY(publish(f, hidden(f, "partial", name), e));
     unlinkat(f->dir_fd, hidden(f, "journal", name), 0);
-    return write_sync(f->dir_fd, e);
+    return file_sync(f->dir_fd, e);
 }
 
 /* Locked files may be removed; those of an earlier run stay when this one was refused before it touched them. */

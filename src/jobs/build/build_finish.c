@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "codec/array/hdf5/hdf5_run.h"
 #include "jobs/build/build_internal.h"
-#include "jobs/write_all.h"
 #include "model/hdf5/hdf5_adopt.h"
 
 enum { KEY_CHUNK = 4096, COLUMN_LEVEL = 6, COLUMN_BYTES = 1 << 18, SAID = 400 };
@@ -114,7 +114,7 @@ static int write_column(struct ending *x, const struct column *c, uint8_t *some,
         n = x->t->rows - first < at_once ? x->t->rows - first : at_once;
         for (uint64_t i = 0; i < n; i++)
             FB_TRY(c->fill(x, c, first + i, i ? some + (i - 1) * c->bytes : NULL, some + i * c->bytes, e));
-        FB_TRY(write_all_at(x->f->data_fd, some, n * c->bytes, x->end, e));
+        FB_TRY(file_write_all_at(x->f->data_fd, some, n * c->bytes, x->end, e));
         x->end += n * c->bytes;
     }
     return 0;
@@ -244,7 +244,7 @@ static int write_texts(struct ending *x, const struct texts *t, struct build_def
         }
         chunk[c] = (struct hdf5_adopt_chunk){x->end, 0};
         FB_TRY(build_deflate_run(z, COLUMN_LEVEL, rows, bytes, t->width, &packed, &chunk[c].length, e));
-        FB_TRY(write_all_at(x->f->data_fd, packed, chunk[c].length, chunk[c].offset, e));
+        FB_TRY(file_write_all_at(x->f->data_fd, packed, chunk[c].length, chunk[c].offset, e));
         x->end += chunk[c].length;
     }
     return 0;
@@ -364,9 +364,9 @@ static int describe_all(struct ending *x, struct fb_error *e)
 static int write_description(const struct ending *x, int fd, struct fb_error *e)
 {
     struct hdf5_adopt h = {.magic = HDF5_ADOPT_MAGIC, .datasets = x->dataset_count, .attributes = x->attribute_count, .end = x->end};
-    FB_TRY(write_all(fd, &h, sizeof(h), e));
-    FB_TRY(write_all(fd, x->datasets.data, x->datasets.length, e));
-    return write_all(fd, x->attributes.data, x->attributes.length, e);
+    FB_TRY(file_write_all(fd, &h, sizeof(h), e));
+    FB_TRY(file_write_all(fd, x->datasets.data, x->datasets.length, e));
+    return file_write_all(fd, x->attributes.data, x->attributes.length, e);
 }
 
 /* What it says besides signs of life is why it failed. */
@@ -391,7 +391,7 @@ static int run_program(const struct ending *x, int description, struct fb_error 
     if (how[0]) {
         char shown[SAID];
         rc = error_set(e, FB_E_IO, "build", "fullbore-hdf5 could not make the file: %s (%s)",
-                       said[0] ? text_escape(said, shown, sizeof(shown)) : "it ended without a word", how);
+                       said[0] ? text_escape(said, shown, sizeof(shown)) : "it ended without a message", how);
         error_at(e, x->p->q->output, -1);
     }
     return rc;

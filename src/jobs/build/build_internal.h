@@ -1,6 +1,6 @@
 /* What the parts of the build job share. */
-#ifndef FB_JOBS_BUILD_OWN_H
-#define FB_JOBS_BUILD_OWN_H
+#ifndef FB_JOBS_BUILD_BUILD_INTERNAL_H
+#define FB_JOBS_BUILD_BUILD_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -113,7 +113,8 @@ enum { BUILD_NO_ROOM = 1 };
 /* Reads what its rows are made of. Any thread with its own struct. BUILD_NO_ROOM: neither read nor bad, but more than there is room for;
  * FB_E_DATA also for one that needs more than large_bytes of the plan. */
 int build_sound_read(struct build_sound *s, const struct catalog_sample *where, struct fb_error *e);
-/* After a successful read, once: computes its rows behind the first `rows` of `out`, leaving out its first `skip`; returns how many it added. */
+/* After a successful read, once: computes its rows behind the first `rows` of `out`, leaving out its first `skip`; returns how many it
+ * added. */
 int64_t build_sound_rows(struct build_sound *s, uint32_t file, uint64_t skip, struct scratch *out, struct scratch *row, uint64_t rows,
                          struct fb_error *e);
 void build_sound_free(struct build_sound *s);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "dataset/manifest/columns.h"
 #include "jobs/build/build_internal.h"
 
@@ -36,20 +37,13 @@ static int read_text(const char *path, char **out, size_t *n, struct fb_error *e
             close(fd);
         return error_set_errno(e, "build", code, "open the labels");
     }
-    int rc = !S_ISREG(st.st_mode) || st.st_size > TABLE_MOST ? error_set(e, FB_E_DATA, "build", "it is no table of at most 1 GiB") : 0;
+    int rc = !S_ISREG(st.st_mode) || st.st_size > TABLE_MOST ? error_set(e, FB_E_DATA, "build", "it is not a table of at most 1 GiB") : 0;
     *out = rc == 0 ? malloc((size_t)st.st_size + 1) : NULL;
     if (rc == 0 && !*out)
         rc = error_set(e, FB_E_NOMEM, "build", "no memory for the labels");
-    for (*n = 0; rc == 0 && *n < (size_t)st.st_size;) {
-        ssize_t got = read(fd, *out + *n, (size_t)st.st_size - *n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            rc = error_set_errno(e, "build", errno, "read the labels");
-        if (got <= 0)
-            break;
-        *n += (size_t)got;
-    }
+    *n = rc == 0 ? file_read_all(fd, *out, (size_t)st.st_size) : 0;
+    if (rc == 0 && *n < (size_t)st.st_size && errno)
+        rc = error_set_errno(e, "build", errno, "read the labels");
     close(fd);
     return rc;
 }
@@ -163,7 +157,7 @@ static int check_name(const struct build_labels *l, int field, const char *colum
 {
     const char *name = l->field[field].name, *why = NULL;
     if (!name[0] || strchr(name, '/') || strcmp(name, ".") == 0)
-        why = "no name that a dataset can have";
+        why = "not a name that a dataset can have";
     for (int i = 0; i < field && !why; i++)
         if (strcmp(l->field[i].name, name) == 0)
             why = "the name of two datasets";

@@ -207,13 +207,13 @@ static void put_end(struct text *out, const struct build_result *r, const struct
     double gain = build_remedy(r, q, remedy, sizeof(remedy));
     text_show(out, "%-10s avg %.1f, max %llu recordings asked for at once\n", "queue", r->depth_mean, (unsigned long long)r->depth_most);
     if (has_low_depth(r))
-        text_show(out, "LOW QUEUE DEPTH: storage is waited for with few reads under way\n");
+        text_show(out, "LOW QUEUE DEPTH: waiting for storage with few reads under way\n");
     for (int i = 0; i < BUILD_SLOWEST && r->slow[i].key[0]; i++) {
         char shown[300];
         text_show(out, "%-10s %.2f ms %s\n", i ? "" : "slowest", r->slow[i].milliseconds,
                   text_escape(r->slow[i].key, shown, sizeof(shown)));
     }
-    text_show(out, "%-10s %s, of it features %s; at the end %.2f s for structure and disk; memory at most %s\n", "file",
+    text_show(out, "%-10s %s, of it features %s; at the end %.2f s for structure and disk; peak memory %s\n", "file",
               text_size(r->bytes, bytes, sizeof(bytes)), text_size(r->payload, payload, sizeof(payload)), r->finish_seconds,
               text_size(r->memory_peak, peak, sizeof(peak)));
     text_show(out, "%-10s most of the time went into: %s\n", "verdict", build_stage_names[build_verdict(r)]);
@@ -240,74 +240,77 @@ void build_report_text(const struct build_result *r, const struct build_request 
 
 /* ---- JSON ---- */
 
-static void json_figures(struct text *out, const struct build_figures *f)
+static void json_figures(struct json_writer *w, const char *key, const struct build_figures *f)
 {
-    text_printf(out,
-                "{\"files\":%llu,\"rows\":%llu,\"bad_files\":%llu,\"bytes_read\":%llu,\"task_seconds_mean\":%.6f,\"task_seconds_max\":%.6f",
-                (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad, (unsigned long long)f->bytes_read,
-                f->batches ? f->batch_seconds / (double)f->batches : 0, f->batch_most);
-    text_printf(out, ",\"file_cpu_seconds_mean\":%.9f", f->files ? f->file_cpu_seconds / (double)f->files : 0);
-    text_printf(out, ",\"total_thread_seconds\":%.6f", sum_of_stages(f));
-    for (int i = 0; i < BUILD_STAGES; i++)
-        text_printf(out, ",\"%s_thread_seconds\":%.6f", build_stage_names[i], f->seconds[i]);
-    text_printf(out, "}");
-}
-
-static void json_stages(struct text *out, const struct build_result *r)
-{
-    double now = whole(r), end = share(r->finish_seconds, now) / 100;
-    text_printf(out, ",\"wall_seconds\":%.6f,\"wall_share\":{", wall(r));
-    for (int i = 0; i < BUILD_STAGES; i++)
-        text_printf(out, "%s\"%s\":%.6f,\"%s_alone\":%.6f", i ? "," : "", build_stage_names[i],
-                    share(wall_of_stage(r, i, false), now) / 100, build_stage_names[i], share(wall_of_stage(r, i, true), now) / 100);
-    text_printf(out, ",\"finish\":%.6f,\"finish_alone\":%.6f}", end, end);
-}
-
-static void json_slow(struct text *out, const struct build_result *r)
-{
-    text_printf(out, ",\"slowest\":[");
-    for (int i = 0; i < BUILD_SLOWEST && r->slow[i].key[0]; i++) {
-        text_printf(out, i ? "," : "");
-        text_printf(out, "{\"key\":");
-        text_json_string(out, r->slow[i].key);
-        text_printf(out, ",\"milliseconds\":%.3f}", r->slow[i].milliseconds);
+    char name[64];
+    json_begin_object(w, key);
+    json_put(w, J("files", f->files), J("rows", f->rows), J("bad_files", f->bad), J("bytes_read", f->bytes_read),
+             J_FIXED("task_seconds_mean", 6, f->batches ? f->batch_seconds / (double)f->batches : 0),
+             J_FIXED("task_seconds_max", 6, f->batch_most),
+             J_FIXED("file_cpu_seconds_mean", 9, f->files ? f->file_cpu_seconds / (double)f->files : 0),
+             J_FIXED("total_thread_seconds", 6, sum_of_stages(f)));
+    for (int i = 0; i < BUILD_STAGES; i++) {
+        snprintf(name, sizeof(name), "%s_thread_seconds", build_stage_names[i]);
+        json_put(w, J_FIXED(name, 6, f->seconds[i]));
     }
-    text_printf(out, "]");
+    json_end(w);
+}
+
+static void json_stages(struct json_writer *w, const struct build_result *r)
+{
+    char alone[64];
+    double now = whole(r), end = share(r->finish_seconds, now) / 100;
+    json_put(w, J_FIXED("wall_seconds", 6, wall(r)));
+    json_begin_object(w, "wall_share");
+    for (int i = 0; i < BUILD_STAGES; i++) {
+        snprintf(alone, sizeof(alone), "%s_alone", build_stage_names[i]);
+        json_put(w, J_FIXED(build_stage_names[i], 6, share(wall_of_stage(r, i, false), now) / 100),
+                 J_FIXED(alone, 6, share(wall_of_stage(r, i, true), now) / 100));
+    }
+    json_put(w, J_FIXED("finish", 6, end), J_FIXED("finish_alone", 6, end));
+    json_end(w);
+}
+
+static void json_slow(struct json_writer *w, const struct build_result *r)
+{
+    json_begin_array(w, "slowest");
+    for (int i = 0; i < BUILD_SLOWEST && r->slow[i].key[0]; i++)
+        json_put(w, J_OBJECT(NULL, J("key", r->slow[i].key), J_FIXED("milliseconds", 3, r->slow[i].milliseconds)));
+    json_end(w);
+}
+
+static void json_output(struct json_writer *w, const struct build_result *r, const struct build_request *q)
+{
+    json_put(w, J("output", q->output), J("files", r->files), J("rows", r->rows), J("left_out_files", r->skipped),
+             J("resumed_rows", r->resumed_rows));
+    json_begin_array(w, "shape");
+    for (int i = 0; i < r->ndim; i++)
+        json_put(w, J(NULL, r->shape[i]));
+    json_end(w);
+    json_put(w, J("dtype", fb_dtype_name(q->dtype)), J("rate", r->rate), J("chunk_rows", r->chunk_rows), J("file_bytes", r->bytes),
+             J("payload_bytes", r->payload), J_HEX("checksum", r->checksum));
 }
 
 void build_report_json(const struct build_result *r, const struct build_request *q, struct text *out)
 {
     char remedy[160];
+    struct json_writer w = {.out = out};
     struct build_figures all = sum_of(r);
     double gain = build_remedy(r, q, remedy, sizeof(remedy));
-    text_printf(out, "{\"output\":");
-    text_json_string(out, q->output);
-    text_printf(out, ",\"files\":%llu,\"rows\":%llu,\"left_out_files\":%llu,\"resumed_rows\":%llu,\"shape\":[",
-                (unsigned long long)r->files, (unsigned long long)r->rows, (unsigned long long)r->skipped,
-                (unsigned long long)r->resumed_rows);
-    for (int i = 0; i < r->ndim; i++)
-        text_printf(out, "%s%llu", i ? "," : "", (unsigned long long)r->shape[i]);
-    text_printf(out,
-                "],\"dtype\":\"%s\",\"rate\":%u,\"chunk_rows\":%llu,\"file_bytes\":%llu,\"payload_bytes\":%llu,\"checksum\":\"%016llx\"",
-                fb_dtype_name(q->dtype), r->rate, (unsigned long long)r->chunk_rows, (unsigned long long)r->bytes,
-                (unsigned long long)r->payload, (unsigned long long)r->checksum);
-    text_printf(out, ",\"seconds\":%.6f,\"finish_seconds\":%.6f,\"threads\":%u,\"writers\":%u", r->seconds, r->finish_seconds, r->threads,
-                r->writers);
-    text_printf(out, ",\"memory_peak_bytes\":%llu,\"files_per_s\":%.1f,\"rows_per_s\":%.1f", (unsigned long long)r->memory_peak,
-                rate(all.files, r->seconds), rate(all.rows, r->seconds));
-    text_printf(out, ",\"all\":");
-    json_figures(out, &all);
-    text_printf(out, ",\"splits\":{");
-    for (int s = 0; s < r->splits; s++) {
-        text_printf(out, "%s\"%s\":", s ? "," : "", build_split_names[s]);
-        json_figures(out, &r->split[s]);
-    }
-    text_printf(out, "}");
-    json_stages(out, r);
-    text_printf(out, ",\"queue_depth_mean\":%.2f,\"queue_depth_max\":%llu,\"is_queue_depth_low\":%s", r->depth_mean,
-                (unsigned long long)r->depth_most, has_low_depth(r) ? "true" : "false");
-    json_slow(out, r);
-    text_printf(out, ",\"verdict\":\"%s\",\"remedy\":", build_stage_names[build_verdict(r)]);
-    text_json_string(out, remedy);
-    text_printf(out, ",\"predicted_gain\":%.2f}", gain);
+    json_begin_object(&w, NULL);
+    json_output(&w, r, q);
+    json_put(&w, J_FIXED("seconds", 6, r->seconds), J_FIXED("finish_seconds", 6, r->finish_seconds), J("threads", r->threads),
+             J("writers", r->writers), J("memory_peak_bytes", r->memory_peak), J_FIXED("files_per_s", 1, rate(all.files, r->seconds)),
+             J_FIXED("rows_per_s", 1, rate(all.rows, r->seconds)));
+    json_figures(&w, "all", &all);
+    json_begin_object(&w, "splits");
+    for (int s = 0; s < r->splits; s++)
+        json_figures(&w, build_split_names[s], &r->split[s]);
+    json_end(&w);
+    json_stages(&w, r);
+    json_put(&w, J_FIXED("queue_depth_mean", 2, r->depth_mean), J("queue_depth_max", r->depth_most),
+             J_BOOL("is_queue_depth_low", has_low_depth(r)));
+    json_slow(&w, r);
+    json_put(&w, J("verdict", build_stage_names[build_verdict(r)]), J("remedy", remedy), J_FIXED("predicted_gain", 2, gain));
+    json_end(&w);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "codec/array/array_format.h"
 #include "codec/sound/clip.h"
 #include "jobs/build/build_internal.h"
@@ -25,16 +26,11 @@ static int read_until(struct build_sound *s, uint64_t end, struct fb_error *e)
     uint8_t *to = s->have ? scratch_grow(&s->bytes, s->have, end + 64, e) : scratch_need(&s->bytes, end + 64, e);
     if (!to)
         return FB_E_NOMEM;
-    while (s->have < end) {
-        ssize_t n = pread(s->fd, to + s->have, end - s->have, (off_t)(s->first + s->have));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return error_set_errno(e, "read", errno, "read the file");
-        if (n == 0)
-            s->size = end = s->have; /* it has become shorter */
-        s->have += (uint64_t)n;
-    }
+    s->have += file_read_all_at(s->fd, to + s->have, end - s->have, s->first + s->have);
+    if (s->have < end && errno)
+        return error_set_errno(e, "read", errno, "read the file");
+    if (s->have < end)
+        s->size = s->have; /* it has become shorter */
     return 0;
 }
 
@@ -48,15 +44,9 @@ static int read_part(void *ctx, uint64_t offset, uint64_t length, void *out, str
         memcpy(out, (const uint8_t *)s->bytes.data + offset, length);
         return 0;
     }
-    for (uint64_t done = 0; done < length;) {
-        ssize_t n = pread(s->fd, (uint8_t *)out + done, length - done, (off_t)(s->first + offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n ? error_set_errno(e, "read", errno, "read the file") : error_set(e, FB_E_DATA, "read", "the file became shorter");
-        done += (uint64_t)n;
-    }
-    return 0;
+    if (file_read_all_at(s->fd, out, length, s->first + offset) == length)
+        return 0;
+    return errno ? error_set_errno(e, "read", errno, "read the file") : error_set(e, FB_E_DATA, "read", "the file became shorter");
 }
 
 static int describe(struct build_sound *s, struct fb_error *e)
@@ -64,7 +54,7 @@ static int describe(struct build_sound *s, struct fb_error *e)
     struct array_source source = {.size = s->size, .read = read_part, .ctx = s};
     s->ops = array_find_format(s->bytes.data, s->have);
     if (!s->ops)
-        return error_set(e, FB_E_DATA, "decode", "it is no sound that can be read");
+        return error_set(e, FB_E_DATA, "decode", "it is not sound that can be read");
     FB_TRY(s->ops->describe(&source, &s->file, e));
     if (s->file.count == 1 && s->file.array[0].rate)
         return 0;

@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file/file.h"
 #include "base/text/text.h"
 #include "feed/feed.h"
 #include "host/host.h"
 #include "io/io.h"
 #include "jobs/decode/decode_internal.h"
-#include "jobs/write_all.h"
 
 enum { MEASURE_NS = 700000000, COPY_BYTES = 64 << 20, SKIPPED_NAMED = 1000 };
 
@@ -113,15 +113,15 @@ static int write_header(struct decoding *d, struct fb_error *e)
 {
     char header[DECODE_HEADER];
     if (!catalog_decoded_header(d->rows, d->q->height, d->q->width, header))
-        return error_set(e, FB_E_DATA, "pack", "more samples than a header can say");
-    return write_all_at(d->fd, header, DECODE_HEADER, 0, e);
+        return error_set(e, FB_E_DATA, "pack", "more samples than a header can describe");
+    return file_write_all_at(d->fd, header, DECODE_HEADER, 0, e);
 }
 
 /* ---- the work ---- */
 
 static int write_row(struct decoding *d, uint64_t sample, const uint8_t *row, struct fb_error *e)
 {
-    FB_TRY(write_all_at(d->fd, row, d->row_bytes, decode_row_at(d, d->rows), e));
+    FB_TRY(file_write_all_at(d->fd, row, d->row_bytes, decode_row_at(d, d->rows), e));
     FB_TRY(decode_note(d, sample, row, e));
     return decode_table_add(d, sample, e);
 }
@@ -210,11 +210,11 @@ static int put_in_place(struct decoding *d, struct fb_error *e)
 static int finish(struct decoding *d, struct fb_error *e)
 {
     if (d->rows == 0)
-        return error_set(e, FB_E_DATA, "pack", "not one picture could be decoded");
+        return error_set(e, FB_E_DATA, "pack", "no picture could be decoded");
     if (ftruncate(d->fd, (off_t)decode_row_at(d, d->rows)) < 0) /* what an interrupted run wrote further behind */
         return error_set_errno(e, "pack", errno, "cut the file");
     FB_TRY(write_header(d, e));
-    FB_TRY(write_sync(d->fd, e));
+    FB_TRY(file_sync(d->fd, e));
     FB_TRY(decode_table_write(d, e));
     return put_in_place(d, e);
 }

@@ -1,7 +1,7 @@
 /* One decoding run under way, as the files that do the work (decode.c), keep names and labels (decode_table.c) and go on after an
  * interruption (decode_resume.c) see it. */
-#ifndef FB_JOBS_DECODE_OWN_H
-#define FB_JOBS_DECODE_OWN_H
+#ifndef FB_JOBS_DECODE_DECODE_INTERNAL_H
+#define FB_JOBS_DECODE_DECODE_INTERNAL_H
 
 #include "base/text/text.h"
 #include "dataset/dataset.h"

@@ -1,12 +1,12 @@
 /* Going on with decoded pictures after an interruption: the journal says which rows were written. Each is read back and its checksum
  * compared, and its picture must be as the catalog of that run had it. From the first that fails on, rounded down to a whole batch,
  * everything is decoded again: rows of one batch were decoded together. */
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "jobs/decode/decode_internal.h"
 
 int decode_note(struct decoding *d, uint64_t sample, const void *row, struct fb_error *e)
@@ -26,14 +26,7 @@ int decode_note(struct decoding *d, uint64_t sample, const void *row, struct fb_
 
 static bool is_whole(const struct decoding *d, const struct pack_entry *entry, char *row)
 {
-    size_t done = 0;
-    while (done < d->row_bytes) {
-        ssize_t got = pread(d->fd, row + done, d->row_bytes - done, (off_t)(entry->start + done));
-        if (got <= 0 && !(got < 0 && errno == EINTR))
-            return false;
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return checksum_of(row, d->row_bytes) == entry->checksum;
+    return file_read_all_at(d->fd, row, d->row_bytes, entry->start) == d->row_bytes && checksum_of(row, d->row_bytes) == entry->checksum;
 }
 
 /* A catalog that is still in use may be older than the file; an object of a store is looked at when the catalog is opened. */

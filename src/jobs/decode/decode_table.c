@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "jobs/decode/decode_internal.h"
-#include "jobs/write_all.h"
 #include "model/catalog/catalog_writer.h"
 
 /* CSV's quoting, for every field that could need it. */
@@ -115,9 +115,9 @@ int decode_table_write(struct decoding *d, struct fb_error *e)
     int fd = openat(d->files.dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
         return error_set_errno(e, "pack", errno, "make the table of names");
-    int rc = write_all(fd, d->csv.data, d->csv.length, e);
+    int rc = file_write_all(fd, d->csv.data, d->csv.length, e);
     if (rc == 0)
-        rc = write_sync(fd, e);
+        rc = file_sync(fd, e);
     close(fd);
     return rc;
 }

@@ -34,25 +34,20 @@ struct part {
 double doctor_cpu(const struct bench_result *b, uint64_t batch_size)
 {
     double first = (double)batch_size, delivered = (double)b->samples - first, decoded = delivered;
-    for (int i = 0; i < b->stage_count; i++)
-        if (strcmp(b->stage[i].name, "decode") == 0 && (double)b->stage[i].items > first)
-            decoded = (double)b->stage[i].items - first;
+    if (bench_stage(b, "decode", "items") > first)
+        decoded = bench_stage(b, "decode", "items") - first;
     return decoded > 0 && delivered > 0 ? b->cpu_seconds_per_1000_samples / 1000 * delivered / decoded : 0;
 }
 
-static const struct bench_stage *stage_of(const struct bench_result *b, const char *stage)
+static double per_item(const struct bench_result *b, const char *stage, const char *what)
 {
-    static const struct bench_stage none;
-    for (int i = 0; i < b->stage_count; i++)
-        if (strcmp(b->stage[i].name, stage) == 0)
-            return &b->stage[i];
-    return &none;
+    double items = bench_stage(b, stage, "items");
+    return items > 0 ? bench_stage(b, stage, what) / items : 0;
 }
 
 double doctor_stage(const struct bench_result *b, const char *stage)
 {
-    const struct bench_stage *s = stage_of(b, stage);
-    return s->items ? s->busy_seconds / (double)s->items : 0;
+    return per_item(b, stage, "busy_seconds");
 }
 
 /* ---- which part ---- */
@@ -191,7 +186,7 @@ static int measure_warm(const struct doctor_request *q, struct doctor_result *r,
     r->decode_s = doctor_stage(&b, "decode");
     r->transform_s = doctor_stage(&b, "transform");
     r->known_cpu_s = doctor_cpu(&b, q->options.batch_size);
-    r->output_bytes = stage_of(&b, "deliver")->items ? (double)stage_of(&b, "deliver")->bytes / (double)stage_of(&b, "deliver")->items : 0;
+    r->output_bytes = per_item(&b, "deliver", "bytes");
     r->machine.threads = b.threads;
     r->measured = b.samples;
     snprintf(r->io, sizeof(r->io), "%.15s", b.io);

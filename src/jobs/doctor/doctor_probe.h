@@ -1,6 +1,6 @@
 /* Short measurements of what lies under a data set: its storage at several depths, what opening a file costs, how fast memory copies. */
-#ifndef FB_JOBS_DOCTOR_PROBE_H
-#define FB_JOBS_DOCTOR_PROBE_H
+#ifndef FB_JOBS_DOCTOR_DOCTOR_PROBE_H
+#define FB_JOBS_DOCTOR_DOCTOR_PROBE_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,6 @@
 #include "jobs/doctor/doctor_sample.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "dataset/dataset.h"
 #include "io/io.h"
 
@@ -71,12 +71,10 @@ static void extension_of(const char *key, char out[8])
 
 static bool copy_bytes(int from, uint64_t offset, uint64_t length, int to, void *buffer, size_t size)
 {
-    while (length) {
-        ssize_t got = pread(from, buffer, length < size ? length : size, (off_t)offset);
-        if (got <= 0 || write(to, buffer, (size_t)got) != got)
+    for (size_t n; length; offset += n, length -= n) {
+        n = length < size ? (size_t)length : size;
+        if (file_read_all_at(from, buffer, n, offset) < n || file_write_all(to, buffer, n, NULL) < 0)
             return false;
-        offset += (uint64_t)got;
-        length -= (uint64_t)got;
     }
     return true;
 }

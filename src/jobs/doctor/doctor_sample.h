@@ -1,6 +1,6 @@
 /* Small copies of a data set to try remedies on: files spread over it, under names of our own. */
-#ifndef FB_JOBS_DOCTOR_SAMPLE_H
-#define FB_JOBS_DOCTOR_SAMPLE_H
+#ifndef FB_JOBS_DOCTOR_DOCTOR_SAMPLE_H
+#define FB_JOBS_DOCTOR_DOCTOR_SAMPLE_H
 
 #include <stdbool.h>
 

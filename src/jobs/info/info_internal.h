@@ -1,6 +1,6 @@
 /* What the parts of the info job share. */
-#ifndef FB_JOBS_INFO_OWN_H
-#define FB_JOBS_INFO_OWN_H
+#ifndef FB_JOBS_INFO_INFO_INTERNAL_H
+#define FB_JOBS_INFO_INFO_INTERNAL_H
 
 #include "dataset/dataset.h"
 #include "jobs/info.h"

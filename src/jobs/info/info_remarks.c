@@ -58,11 +58,13 @@ static void remark_chunks(struct info *i, const struct info_array *a, uint64_t m
     text_size(memory / 3, third, sizeof(third));
     if (i->has_rows && a->filters[0] && height > 1 && fits)
         say(i,
-            "%s: %llu rows per %s chunk; unfiltered it takes %s, less than the %s that are kept (a third of memory=): each chunk is unfiltered once",
+            "%s: %llu rows per %s chunk; decompressed it takes %s, less than the %s that are kept (a third of memory=): "
+            "each chunk is decompressed once",
             name, (unsigned long long)height, a->filters, all, third);
     else if (i->has_rows && a->filters[0] && height > 1)
         say(i,
-            "%s: %llu rows per %s chunk, and its %s are more than the %s that are kept (a third of memory=): shuffling row by row unfilters each chunk "
+            "%s: %llu rows per %s chunk, and its %s are more than the %s that are kept (a third of memory=): shuffling row by row "
+            "decompresses each chunk "
             "up to %llu times; use shuffle=\"window\", or more memory=",
             name, (unsigned long long)height, a->filters, all, third, (unsigned long long)height);
     if (is_split(a))

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "dataset/pack/shards.h"
-#include "jobs/write_all.h"
 
 #define JOURNAL_MAGIC UINT64_C(0x32304C4E524A4266) /* "fBJRNL02" */
 enum { NAME_BYTES = 512, RUN_LETTERS = 6, LONGEST_STEM = 200 };
@@ -128,7 +128,7 @@ static int is_there(const struct pack_files *f, const char *name, struct fb_erro
     const char *slash = strrchr(f->path, '/');
     char path[NAME_BYTES + 4096];
     snprintf(path, sizeof(path), "%.*s%s", slash ? (int)(slash - f->path) + 1 : 0, f->path, name);
-    error_set(e, FB_E_STATE, "pack", "the output is there already");
+    error_set(e, FB_E_STATE, "pack", "the output already exists");
     error_remedy(e, "--force replaces it, at the end");
     error_at(e, path, -1);
     return FB_E_STATE;
@@ -273,13 +273,13 @@ int pack_files_start(struct pack_files *f, const struct pack_question *q, struct
     if (f->journal_fd < 0)
         return failed(f, "make a file beside the pack", e);
     flock(f->journal_fd, LOCK_EX | LOCK_NB); /* where locks do not work, two resumes at once are up to the user */
-    return write_all(f->journal_fd, &head, sizeof(head), e);
+    return file_write_all(f->journal_fd, &head, sizeof(head), e);
 }
 
 int pack_files_note(struct pack_files *f, struct pack_entry *entry, struct fb_error *e)
 {
     entry->entry_checksum = checksum_of(entry, offsetof(struct pack_entry, entry_checksum));
-    return write_all(f->journal_fd, entry, sizeof(*entry), e);
+    return file_write_all(f->journal_fd, entry, sizeof(*entry), e);
 }
 
 int pack_files_cut(struct pack_files *f, uint64_t count, struct fb_error *e)
@@ -306,8 +306,8 @@ static int read_entries(int fd, struct pack_entry **entries, uint64_t *count, st
         return error_set(e, FB_E_NOMEM, "pack", "no memory for the journal");
     uint64_t got = 0;
     for (; got < n; got++) {
-        off_t at = (off_t)(sizeof(struct journal_head) + got * sizeof(*all));
-        if (pread(fd, &all[got], sizeof(*all), at) != sizeof(*all) ||
+        uint64_t at = sizeof(struct journal_head) + got * sizeof(*all);
+        if (file_read_all_at(fd, &all[got], sizeof(*all), at) != sizeof(*all) ||
             all[got].entry_checksum != checksum_of(&all[got], offsetof(struct pack_entry, entry_checksum)))
             break;
     }
@@ -323,7 +323,8 @@ static int try_journal(struct pack_files *f, const char *name, const struct pack
     int fd = openat(f->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return 0;
-    bool fits = flock(fd, LOCK_EX | LOCK_NB) == 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head) && asks_the_same(&head, q);
+    bool fits =
+        flock(fd, LOCK_EX | LOCK_NB) == 0 && file_read_all_at(fd, &head, sizeof(head), 0) == sizeof(head) && asks_the_same(&head, q);
     int rc = fits ? read_entries(fd, entries, count, e) : 0;
     if (rc != 1)
         close(fd);
@@ -431,9 +432,7 @@ int pack_files_place(struct pack_files *f, uint32_t shards, struct fb_error *e)
         final_name(f, i, to);
         FB_TRY(pack_files_rename(f, from, to, e));
     }
-    if (fsync(f->dir_fd) < 0 && errno != EINVAL && errno != ENOTSUP)
-        return failed(f, "sync the folder of the pack", e);
-    return 0;
+    return file_sync(f->dir_fd, NULL) < 0 ? failed(f, "sync the folder of the pack", e) : 0;
 }
 
 void pack_files_clean(struct pack_files *f, uint32_t shards, const struct log *log)

@@ -9,8 +9,8 @@
  * lacks its first one is the worst a crash can leave. The journal is never synced: what it says is checked against the shards before it is
  * believed, so a crash costs at most the records whose bytes did not arrive.
  */
-#ifndef FB_JOBS_PACK_FILES_H
-#define FB_JOBS_PACK_FILES_H
+#ifndef FB_JOBS_OUTPUT_PACK_FILES_H
+#define FB_JOBS_OUTPUT_PACK_FILES_H
 
 #include <stdbool.h>
 

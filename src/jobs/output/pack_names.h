@@ -5,8 +5,8 @@
  * extension, equal to another one up to its extension, with "..", or with a first part like "__this__" is replaced by a safe one; the
  * original stays the sample's key. Which names are replaced, and by what, depends on the keys alone.
  */
-#ifndef FB_JOBS_PACK_NAMES_H
-#define FB_JOBS_PACK_NAMES_H
+#ifndef FB_JOBS_OUTPUT_PACK_NAMES_H
+#define FB_JOBS_OUTPUT_PACK_NAMES_H
 
 #include "base/text/text.h"
 #include "model/catalog/catalog.h"

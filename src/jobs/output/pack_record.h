@@ -1,6 +1,6 @@
 /* One record of a pack: the tar members of one sample, as they stand in the file. */
-#ifndef FB_JOBS_PACK_RECORD_H
-#define FB_JOBS_PACK_RECORD_H
+#ifndef FB_JOBS_OUTPUT_PACK_RECORD_H
+#define FB_JOBS_OUTPUT_PACK_RECORD_H
 
 #include "base/text/text.h"
 #include "jobs/output/pack_names.h"

@@ -2,10 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/file/file.h"
+#include "io/io_wait.h"
 
 static int64_t mtime_of(const struct stat *st)
 {
@@ -43,75 +44,39 @@ static int open_file(struct pack_input *in, struct pack_item *item, struct fb_er
 
 static int read_file(const struct pack_input *in, char *out, uint64_t offset, uint64_t n, struct fb_error *e)
 {
-    for (uint64_t done = 0; done < n;) {
-        ssize_t got = pread(in->fd, out + done, n - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return error_set_errno(e, "pack", errno, "read the file");
-        if (got == 0)
-            return changed(e, "became shorter while it was read");
-        done += (uint64_t)got;
-    }
-    return 0;
+    if (file_read_all_at(in->fd, out, n, offset) == n)
+        return 0;
+    return errno ? error_set_errno(e, "pack", errno, "read the file") : changed(e, "became shorter while it was read");
 }
 
 /* ---- objects ---- */
-
-struct waiting {
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    bool is_over;
-};
-
-static void on_done(struct io_request *r)
-{
-    struct waiting *w = r->owner;
-    pthread_mutex_lock(&w->lock);
-    w->is_over = true;
-    pthread_cond_signal(&w->over);
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void submit_and_wait(struct io *io, struct io_request *r)
-{
-    struct waiting w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-    r->done = on_done;
-    r->owner = &w;
-    io->ops->submit(io, r, false);
-    pthread_mutex_lock(&w.lock);
-    while (!w.is_over)
-        pthread_cond_wait(&w.over, &w.lock);
-    pthread_mutex_unlock(&w.lock);
-}
 
 /* The back-end wants room behind the bytes that it gives, so they go through memory of its own. */
 static int read_object(const struct pack_input *in, void *out, uint64_t offset, uint64_t n, struct fb_error *e)
 {
     const struct catalog_sample *w = in->where;
-    struct fb_error said;
-    error_clear(&said);
-    uint8_t *buffer = n ? malloc(n + IO_TAIL) : NULL;
-    if (n && !buffer)
+    if (n == 0)
+        return 0;
+    struct io_wait *wait = io_wait_new(in->source->io, 1, n);
+    if (!wait)
         return error_set(e, FB_E_NOMEM, "pack", "no memory for a record");
-    struct io_request r = {.dir_fd = -1,
-                           .path = w->object,
-                           .offset = offset,
-                           .length = n,
-                           .expected_size = w->object_size,
-                           .buffer = buffer,
-                           .capacity = n + IO_TAIL,
-                           .expected_mtime_ns = w->mtime_ns,
-                           .must_match = true,
-                           .error = &said};
-    if (n)
-        submit_and_wait(in->source->io, &r);
-    int rc = r.status > 0 || (r.status == 0 && r.got != n) ? changed(e, "became shorter while it was read") : r.status;
-    if (rc == 0 && n)
-        memcpy(out, buffer, n);
-    if (rc < 0 && said.code && e && e->code == 0)
-        *e = said;
-    free(buffer);
+    io_wait_submit(wait, 0,
+                   &(struct io_request){.dir_fd = -1,
+                                        .path = w->object,
+                                        .offset = offset,
+                                        .length = n,
+                                        .expected_size = w->object_size,
+                                        .expected_mtime_ns = w->mtime_ns,
+                                        .must_match = true},
+                   false);
+    io_wait_all(wait, NULL);
+    const struct io_request *r = io_wait_result(wait, 0);
+    int rc = io_wait_status(wait, 0, e);
+    if (rc > 0 || (rc == 0 && r->got != n))
+        rc = changed(e, "became shorter while it was read");
+    else if (rc == 0)
+        memcpy(out, r->buffer, n);
+    io_wait_end(wait);
     return rc;
 }
 

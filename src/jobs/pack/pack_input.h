@@ -1,6 +1,6 @@
 /* The bytes of one sample of a source: a file, a part of one, or an object of a store. */
-#ifndef FB_JOBS_PACK_INPUT_H
-#define FB_JOBS_PACK_INPUT_H
+#ifndef FB_JOBS_PACK_PACK_INPUT_H
+#define FB_JOBS_PACK_PACK_INPUT_H
 
 #include <sys/stat.h>
 

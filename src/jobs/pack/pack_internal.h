@@ -1,6 +1,6 @@
 /* One packing run under way, as the files that start it (pack.c), write records (pack_write.c) and resume (pack_resume.c) see it. */
-#ifndef FB_JOBS_PACK_OWN_H
-#define FB_JOBS_PACK_OWN_H
+#ifndef FB_JOBS_PACK_PACK_INTERNAL_H
+#define FB_JOBS_PACK_PACK_INTERNAL_H
 
 #include "base/budget.h"
 #include "dataset/dataset.h"

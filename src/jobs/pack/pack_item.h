@@ -1,6 +1,6 @@
 /* Making one record; see pack_reader.h. */
-#ifndef FB_JOBS_PACK_ITEM_H
-#define FB_JOBS_PACK_ITEM_H
+#ifndef FB_JOBS_PACK_PACK_ITEM_H
+#define FB_JOBS_PACK_PACK_ITEM_H
 
 #include "jobs/pack/pack_reader.h"
 

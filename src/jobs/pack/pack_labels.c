@@ -1,60 +1,52 @@
 /* Labels as WebDataset has them: STEM.cls holds the number of the class (or of the only whole-number label called "label"), STEM.json all
  * fields by name when there are others; a class stands there by its name. */
-#include <math.h>
 #include <string.h>
 
+#include "base/text/json_writer.h"
 #include "jobs/output/pack_record.h"
 
-static void put_number(struct text *out, enum fb_dtype type, const void *at)
+static void put_number(struct json_writer *w, const char *key, enum fb_dtype type, const void *at)
 {
-    double d = 0;
-    float f;
-#define WHOLE(T, FORMAT, AS)             \
-    {                                    \
-        T v;                             \
-        memcpy(&v, at, sizeof(v));       \
-        text_printf(out, FORMAT, (AS)v); \
-        return;                          \
+#define PUT(T, PAIR)               \
+    {                              \
+        T v;                       \
+        memcpy(&v, at, sizeof(v)); \
+        json_put(w, PAIR);         \
+        return;                    \
     }
     switch (type) {
     case FB_BOOL:
-    case FB_UINT8: WHOLE(uint8_t, "%u", unsigned)
-    case FB_INT8: WHOLE(int8_t, "%d", int)
-    case FB_UINT16: WHOLE(uint16_t, "%u", unsigned)
-    case FB_INT16: WHOLE(int16_t, "%d", int)
-    case FB_UINT32: WHOLE(uint32_t, "%u", unsigned)
-    case FB_INT32: WHOLE(int32_t, "%d", int)
-    case FB_UINT64: WHOLE(uint64_t, "%llu", unsigned long long)
-    case FB_INT64: WHOLE(int64_t, "%lld", long long)
-    case FB_FLOAT64: memcpy(&d, at, sizeof(d)); break;
-    case FB_FLOAT32:
-        memcpy(&f, at, sizeof(f));
-        d = (double)f;
-        break;
-    default: text_printf(out, "null"); return;
+    case FB_UINT8: PUT(uint8_t, J(key, (int)v))
+    case FB_INT8: PUT(int8_t, J(key, (int)v))
+    case FB_UINT16: PUT(uint16_t, J(key, (int)v))
+    case FB_INT16: PUT(int16_t, J(key, (int)v))
+    case FB_UINT32: PUT(uint32_t, J(key, v))
+    case FB_INT32: PUT(int32_t, J(key, v))
+    case FB_UINT64: PUT(uint64_t, J(key, v))
+    case FB_INT64: PUT(int64_t, J(key, v))
+    case FB_FLOAT64: PUT(double, J_DIGITS(key, 17, v))
+    case FB_FLOAT32: PUT(float, J_DIGITS(key, 9, (double)v))
+    default: json_put(w, J_NULL(key));
     }
-#undef WHOLE
-    if (isfinite(d))
-        text_printf(out, type == FB_FLOAT32 ? "%.9g" : "%.17g", d);
-    else
-        text_printf(out, "null"); /* JSON has no word for it */
+#undef PUT
 }
 
-static void put_value(struct text *out, const struct catalog *c, const struct catalog_field *f, const void *value)
+static void put_value(struct json_writer *w, const struct catalog *c, const struct catalog_field *f, const void *value)
 {
     if (f->is_class) {
         int64_t label;
         memcpy(&label, value, sizeof(label));
-        text_json_string(out, catalog_class_name(c, (int)label));
+        json_put(w, J(f->name, catalog_class_name(c, (int)label)));
         return;
     }
-    size_t step = fb_dtype_size(f->dtype);
-    text_printf(out, f->ndim ? "[" : "");
-    for (int64_t i = 0; i < (f->ndim ? f->shape[0] : 1); i++) {
-        text_printf(out, i ? "," : "");
-        put_number(out, f->dtype, (const char *)value + (size_t)i * step);
+    if (f->ndim == 0) {
+        put_number(w, f->name, f->dtype, value);
+        return;
     }
-    text_printf(out, f->ndim ? "]" : "");
+    json_begin_array(w, f->name);
+    for (int64_t i = 0; i < f->shape[0]; i++)
+        put_number(w, NULL, f->dtype, (const char *)value + (size_t)i * fb_dtype_size(f->dtype));
+    json_end(w);
 }
 
 static bool goes_into_cls(const struct catalog *c, int field)
@@ -76,17 +68,15 @@ static void put_named(struct text *out, const char *stem, const char *extension,
 
 static int put_json(struct text *json, const struct catalog *c, uint64_t sample, struct fb_error *e)
 {
-    text_printf(json, "{");
+    struct json_writer w = {.out = json};
+    json_begin_object(&w, NULL);
     for (int i = 0; i < catalog_field_count(c); i++) {
         const void *value = catalog_value(c, sample, i, e);
         if (!value)
             return FB_E_DATA;
-        text_printf(json, i ? "," : "");
-        text_json_string(json, catalog_field(c, i)->name);
-        text_printf(json, ":");
-        put_value(json, c, catalog_field(c, i), value);
+        put_value(&w, c, catalog_field(c, i), value);
     }
-    text_printf(json, "}");
+    json_end(&w);
     return 0;
 }
 
@@ -101,7 +91,7 @@ int pack_put_labels(struct text *out, const struct catalog *c, uint64_t sample, 
         const void *value = catalog_value(c, sample, i, e);
         rc = value ? 0 : FB_E_DATA;
         if (value)
-            put_number(&content, FB_INT64, value);
+            put_number(&(struct json_writer){.out = &content}, NULL, FB_INT64, value);
         has_cls = true;
     }
     if (rc == 0 && has_cls)

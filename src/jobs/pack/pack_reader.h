@@ -4,8 +4,8 @@
  * depend on how many threads there are, and whoever writes has nothing to do but write. Samples above PACK_LARGE are left to the taker, who
  * copies them piece by piece: `record` then holds the headers, `tail` what follows the data.
  */
-#ifndef FB_JOBS_PACK_READER_H
-#define FB_JOBS_PACK_READER_H
+#ifndef FB_JOBS_PACK_PACK_READER_H
+#define FB_JOBS_PACK_PACK_READER_H
 
 #include "dataset/dataset.h"
 #include "jobs/output/pack_record.h"

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file/file.h"
 #include "base/text/text.h"
 #include "codec/array/hdf5/hdf5_run.h"
 #include "host/host.h"
 #include "jobs/output/pack_files.h"
-#include "jobs/write_all.h"
 
 struct rechunking {
     const struct rechunk_request *q;
@@ -154,7 +154,7 @@ static int finish(struct rechunking *x, struct fb_error *e)
     struct log log = {x->q->options.log, x->q->options.ctx};
     struct stat st;
     FB_TRY(check_source(x, e));
-    FB_TRY(write_sync(x->fd, e));
+    FB_TRY(file_sync(x->fd, e));
     x->out->bytes = fstat(x->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     FB_TRY(pack_files_place(&x->files, 1, e));
     pack_files_clean(&x->files, 1, &log);

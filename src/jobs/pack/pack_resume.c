@@ -1,11 +1,11 @@
 /* Going on after an interruption: the journal says which records were written; each is read back and its checksum compared, and its source
  * must be as it was then. From the first that fails on everything is packed again. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "dataset/pack/pack_index.h"
 #include "dataset/tar/tar_reader.h"
 #include "jobs/pack/pack_input.h"
@@ -19,11 +19,11 @@ static bool is_whole(int fd, const struct pack_entry *entry, char *piece)
     uint64_t done = 0;
     while (sum && done < entry->length) {
         uint64_t left = entry->length - done;
-        ssize_t got = pread(fd, piece, left < PIECE ? (size_t)left : PIECE, (off_t)(entry->start + done));
-        if (got <= 0 && !(got < 0 && errno == EINTR))
+        size_t got = file_read_all_at(fd, piece, left < PIECE ? (size_t)left : PIECE, entry->start + done);
+        if (got == 0)
             break;
-        checksum_add(sum, piece, got > 0 ? (size_t)got : 0);
-        done += got > 0 ? (uint64_t)got : 0;
+        checksum_add(sum, piece, got);
+        done += got;
     }
     bool is_right = sum && done == entry->length && checksum_value(sum) == entry->record_checksum;
     checksum_close(sum);

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "dataset/pack/pack_index.h"
 #include "dataset/tar/tar_header.h"
 #include "jobs/output/pack_record.h"
-#include "jobs/write_all.h"
 #include "model/catalog/catalog_format.h"
 #include "model/catalog/catalog_writer.h"
 
@@ -93,7 +93,7 @@ struct index_out {
 
 static int put_bytes(struct index_out *o, const void *bytes, size_t n, struct fb_error *e)
 {
-    FB_TRY(write_all_at(o->fd, bytes, n, o->at, e));
+    FB_TRY(file_write_all_at(o->fd, bytes, n, o->at, e));
     o->at += n;
     return 0;
 }
@@ -207,7 +207,7 @@ static int put_head(struct pack_shard *s, struct index_out *o, bool is_last, str
     h->last_start = last->start;
     FB_TRY(edge(s->fd, 0, &h->first_edge, e));
     FB_TRY(edge(s->fd, h->last_start, &h->last_edge, e));
-    return write_all_at(o->fd, h, sizeof(*h), o->start, e);
+    return file_write_all_at(o->fd, h, sizeof(*h), o->start, e);
 }
 
 /* Padding, foot, the two blocks that end an archive, and the tar header that could be made only now. */
@@ -223,7 +223,7 @@ static int put_end(struct pack_shard *s, struct index_out *o, struct fb_error *e
     FB_TRY(put_zeros(o, f.pack_size, e));
     struct text header = {.limit = 4096};
     pack_put_header(&header, PACK_INDEX_NAME, f.index_length, 0);
-    int rc = header.failed ? no_memory(e) : write_all_at(s->fd, header.data, header.length, s->position, e);
+    int rc = header.failed ? no_memory(e) : file_write_all_at(s->fd, header.data, header.length, s->position, e);
     text_free(&header);
     return rc < 0 ? rc : ftruncate(s->fd, (off_t)f.pack_size) < 0 ? error_set(e, FB_E_IO, "pack", "cannot cut the pack to its size") : 0;
 }
@@ -238,5 +238,5 @@ int pack_shard_finish(struct pack_shard *s, const struct catalog *source, struct
     FB_TRY(put_learnt(s, source, learnt, &o, e));
     FB_TRY(put_head(s, &o, is_last, e));
     FB_TRY(put_end(s, &o, e));
-    return write_sync(s->fd, e);
+    return file_sync(s->fd, e);
 }

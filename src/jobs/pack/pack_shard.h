@@ -1,6 +1,6 @@
 /* One shard of a pack while it is written: its file, and what its index will say. */
-#ifndef FB_JOBS_PACK_SHARD_H
-#define FB_JOBS_PACK_SHARD_H
+#ifndef FB_JOBS_PACK_PACK_SHARD_H
+#define FB_JOBS_PACK_PACK_SHARD_H
 
 #include "base/text/text.h"
 #include "dataset/dataset.h"

@@ -3,8 +3,8 @@
  * A picture whose shorter side is above the wanted one is decoded, resized (antialiased, bilinear, equal to Pillow's) and written as a
  * baseline JPEG with 4:2:0 chroma; its Exif data and colour profile go along. All others keep their bytes.
  */
-#ifndef FB_JOBS_PACK_SHRINK_H
-#define FB_JOBS_PACK_SHRINK_H
+#ifndef FB_JOBS_PACK_PACK_SHRINK_H
+#define FB_JOBS_PACK_PACK_SHRINK_H
 
 #include "base/text/text.h"
 #include "base/error.h"

@@ -6,9 +6,9 @@
 
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/file/file.h"
 #include "jobs/pack/pack_input.h"
 #include "jobs/pack/pack_internal.h"
-#include "jobs/write_all.h"
 
 enum { PIECE = 4 << 20, WRITE_BACK_EVERY = 32 << 20 };
 
@@ -73,7 +73,7 @@ static int copy_piece(struct packing *p, struct copying *c, const struct pack_in
     FB_TRY(pack_input_read(in, c->piece, offset, n, e));
     checksum_add(c->data, c->piece, n);
     checksum_add(c->record, c->piece, n);
-    FB_TRY(write_all_at(p->shard.fd, c->piece, n, c->at, e));
+    FB_TRY(file_write_all_at(p->shard.fd, c->piece, n, c->at, e));
     c->at += n;
     return 0;
 }
@@ -104,14 +104,14 @@ static int write_large(struct packing *p, struct pack_item *item, struct fb_erro
     struct copying c = {checksum_open(), checksum_open(), malloc(PIECE), p->shard.position};
     int rc = c.data && c.record && c.piece ? 0 : error_set(e, FB_E_NOMEM, "pack", "no memory to copy a large file");
     if (rc == 0)
-        rc = write_all_at(p->shard.fd, item->record.data, item->record.length, c.at, e);
+        rc = file_write_all_at(p->shard.fd, item->record.data, item->record.length, c.at, e);
     if (rc == 0) {
         checksum_add(c.record, item->record.data, item->record.length);
         c.at += item->record.length;
         rc = copy_large(p, &c, item, e);
     }
     if (rc == 0)
-        rc = write_all_at(p->shard.fd, item->tail.data, item->tail.length, c.at, e);
+        rc = file_write_all_at(p->shard.fd, item->tail.data, item->tail.length, c.at, e);
     if (rc == 0) {
         checksum_add(c.record, item->tail.data, item->tail.length);
         item->checksum = checksum_value(c.data);
@@ -131,7 +131,7 @@ int packing_write(struct packing *p, struct pack_item *item, struct fb_error *e)
     if (item->is_large)
         FB_TRY(write_large(p, item, e));
     else
-        FB_TRY(write_all_at(s->fd, item->record.data, item->record.length, s->position, e));
+        FB_TRY(file_write_all_at(s->fd, item->record.data, item->record.length, s->position, e));
     struct pack_entry entry = {
         .sample = item->sample,
         .shard = s->number,

@@ -78,22 +78,24 @@ static void print_loop(const struct report_side *s, struct text *out)
     text_printf(out, "\n");
 }
 
-static void print_text(const struct report_side *s, int count, bool json, struct text *out)
+static void print_json(const struct report_side *s, int count, struct text *out)
 {
-    text_printf(out, "%s", json && count > 1 ? "[" : "");
-    for (int i = 0; i < count; i++) {
-        if (json && i)
-            text_printf(out, ",");
-        if (json)
-            verdict_json(&s[i].verdict, &s[i].recording.facts, &s[i].recording.series, out);
-        else
-            verdict_print(&s[i].verdict, &s[i].recording.facts, out);
+    struct json_writer w = {.out = out};
+    if (count > 1)
+        json_begin_array(&w, NULL);
+    for (int i = 0; i < count; i++)
+        verdict_json(&s[i].verdict, &s[i].recording.facts, &s[i].recording.series, &w);
+    if (count > 1) {
+        json_end(&w);
+        text_append(out, "\n", 1);
     }
-    text_printf(out, "%s", json && count > 1 ? "]\n" : "");
-    if (!json && count > 1)
-        print_comparison(s, out);
-    else if (!json)
-        print_loop(s, out);
+}
+
+static void print_text(const struct report_side *s, int count, struct text *out)
+{
+    for (int i = 0; i < count; i++)
+        verdict_print(&s[i].verdict, &s[i].recording.facts, out);
+    (count > 1 ? print_comparison : print_loop)(s, out);
 }
 
 int report_run(const char *const *recordings, int count, const char *page, bool json, struct text *out, uint64_t *lost_bytes,
@@ -116,7 +118,7 @@ int report_run(const char *const *recordings, int count, const char *page, bool 
         rc = t.failed ? error_set(e, FB_E_NOMEM, "report", "the page would be larger than 1 MiB") : write_page(page, &t, e);
         text_free(&t);
     } else if (rc == 0) {
-        print_text(side, count, json, out);
+        (json ? print_json : print_text)(side, count, out);
     }
     for (int i = 0; i < read; i++)
         recording_free(&side[i].recording);

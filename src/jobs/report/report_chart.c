@@ -124,19 +124,23 @@ static void draw_frame(struct text *t, const struct plot *p, double from_s, doub
 
 static void put_values(struct text *t, const struct chart *c, const struct plot *p)
 {
-    text_printf(t, "<script type=\"application/json\" class=\"v\">{\"t\":[");
+    struct json_writer w = {.out = t};
+    text_printf(t, "<script type=\"application/json\" class=\"v\">");
+    json_begin_object(&w, NULL);
+    json_begin_array(&w, "t");
     for (int i = 0; i < p->n; i++)
-        text_printf(t, "%s%.1f", i ? "," : "", p->row[i].at_s);
-    text_printf(t, "],\"v\":[");
+        json_put(&w, J_FIXED(NULL, 1, p->row[i].at_s));
+    json_end(&w);
+    json_begin_array(&w, "v");
     for (int k = 0; k < c->layers; k++) {
-        text_printf(t, "%s[", k ? "," : "");
-        for (int i = 0; i < p->n; i++) {
-            double x = value_of(c, k, &p->row[i]);
-            text_printf(t, !isfinite(x) ? "%snull" : "%s%.3g", i ? "," : "", x);
-        }
-        text_printf(t, "]");
+        json_begin_array(&w, NULL);
+        for (int i = 0; i < p->n; i++)
+            json_put(&w, J_DIGITS(NULL, 3, value_of(c, k, &p->row[i])));
+        json_end(&w);
     }
-    text_printf(t, "]}</script>");
+    json_end(&w);
+    json_end(&w);
+    text_printf(t, "</script>");
 }
 
 static void draw_words(struct text *t, const struct chart *c, const struct plot *p)

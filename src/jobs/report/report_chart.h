@@ -1,8 +1,8 @@
 /* Charts as inline SVG: stacked areas or lines over time. */
-#ifndef FB_JOBS_REPORT_CHART_H
-#define FB_JOBS_REPORT_CHART_H
+#ifndef FB_JOBS_REPORT_REPORT_CHART_H
+#define FB_JOBS_REPORT_REPORT_CHART_H
 
-#include "base/text/text.h"
+#include "base/text/json_writer.h"
 #include "model/snapshot.h"
 
 enum { CHART_LAYERS = 6 };

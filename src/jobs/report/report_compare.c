@@ -57,7 +57,7 @@ static int loop_rows(const struct report_side *a, const struct report_side *b, s
         (struct comparison_row){"step time, variation", "%", told(a, 100 * x->step_variation), told(b, 100 * y->step_variation), 0, -1};
     row[n++] = (struct comparison_row){"inside next()", "%", told(a, 100 * x->wait_ratio), told(b, 100 * y->wait_ratio), 1, -1};
     row[n++] = (struct comparison_row){"epoch gap, mean", "s", told(a, x->gap_mean_s), told(b, y->gap_mean_s), 3, -1};
-    row[n++] = (struct comparison_row){"epoch gap, most", "s", told(a, x->gap_most_s), told(b, y->gap_most_s), 3, -1};
+    row[n++] = (struct comparison_row){"longest epoch gap", "s", told(a, x->gap_most_s), told(b, y->gap_most_s), 3, -1};
     for (int i = 0; i < EPOCHS_SHOWN; i++) {
         row[n] = (struct comparison_row){"", "", rate_of(a, i), rate_of(b, i), 2, 1};
         snprintf(row[n].name, sizeof(row[n].name), "it/s of epoch %d", i + 1);
@@ -83,7 +83,7 @@ int compare_rows(const struct report_side *a, const struct report_side *b, struc
         {"program's cores", "", cores(&x, false), cores(&y, false), 2, 0},
         {"read by system calls", "MB/s", per_second(&x, x.read_chars) / 1e6, per_second(&y, y.read_chars) / 1e6, 1, 0},
         {"read from storage", "MB/s", per_second(&x, x.read_bytes) / 1e6, per_second(&y, y.read_bytes) / 1e6, 1, 0},
-        {"private memory, most", "MB", x.rss_bytes / 1e6, y.rss_bytes / 1e6, 0, -1},
+        {"peak private memory", "MB", x.rss_bytes / 1e6, y.rss_bytes / 1e6, 0, -1},
     };
     struct comparison_row loop[COMPARISON_ROWS];
     int n = 0, loops = loop_rows(a, b, loop);
@@ -118,7 +118,7 @@ static void put_change(struct text *t, const struct comparison_row *r)
 
 static void put_steps(struct text *t, const struct loop_summary *l)
 {
-    text_printf(t, "<h2>Steps, as the program told them</h2><section class=\"card\"><table><tbody>");
+    text_printf(t, "<h2>Steps, as reported by the program</h2><section class=\"card\"><table><tbody>");
     text_printf(t, "<tr><td>batches</td><td class=\"n\">%llu in %d epochs</td></tr>", (unsigned long long)l->batches, l->epochs);
     if (isfinite(l->step_p50_s) && isfinite(l->step_p99_s)) /* two batches have one step between them */
         text_printf(t, "<tr><td>step time, p50 and p99</td><td class=\"n\">%.1f and %.1f ms</td></tr>", 1e3 * l->step_p50_s,
@@ -128,7 +128,8 @@ static void put_steps(struct text *t, const struct loop_summary *l)
     if (isfinite(l->wait_ratio))
         text_printf(t, "<tr><td>inside next()</td><td class=\"n\">%.1f %%</td></tr>", 100 * l->wait_ratio);
     if (isfinite(l->gap_most_s))
-        text_printf(t, "<tr><td>between epochs, mean and most</td><td class=\"n\">%.3f and %.3f s</td></tr>", l->gap_mean_s, l->gap_most_s);
+        text_printf(t, "<tr><td>between epochs, mean and longest</td><td class=\"n\">%.3f and %.3f s</td></tr>", l->gap_mean_s,
+                    l->gap_most_s);
     text_printf(t, "</tbody></table></section>\n");
 }
 

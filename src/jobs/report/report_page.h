@@ -1,6 +1,6 @@
 /* The parts of the page. Everything that came from outside (names) goes through page_escape. */
-#ifndef FB_JOBS_REPORT_PAGE_H
-#define FB_JOBS_REPORT_PAGE_H
+#ifndef FB_JOBS_REPORT_REPORT_PAGE_H
+#define FB_JOBS_REPORT_REPORT_PAGE_H
 
 #include "diagnose/verdict.h"
 #include "monitor/loop_marks.h"

@@ -126,7 +126,7 @@ static const struct chart charts[] = {
       {"locks", 5, loader_lock},
       {"idle", 6, loader_idle}},
      6},
-    {"batches", "Batches, as the program told them", "/s", 1, 0, false, {{"batches", 1, batch_rate}}, 1},
+    {"batches", "Batches, as reported by the program", "/s", 1, 0, false, {{"batches", 1, batch_rate}}, 1},
     {"reading",
      "Reading",
      "MB/s",

@@ -1,8 +1,8 @@
 /* Moving the bytes: this thread asks io for pieces, many in flight; io's completions go to writers, who put them in place. Memory and
  * pieces in flight are bounded, so a slow target holds the reading back and a slow source leaves the writers idle.
  *
- * Safety: everything in struct copier is under its lock but the pieces, each of which belongs to one thread at a time: asker, io, writer. A
- * large file belongs to the pieces under way; whoever finishes the last one finishes the file.
+ * Safety: everything in struct copier is under its lock but the queue and the pieces, each of which belongs to one thread at a time:
+ * asker, io, writer. A large file belongs to the pieces under way; whoever finishes the last one finishes the file.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/queue.h"
 #include "base/thread.h"
 #include "jobs/stage/stage_internal.h"
 
@@ -22,6 +23,7 @@ struct large {
 };
 
 struct piece {
+    struct queue_item link;
     struct io_request r;
     struct fb_error error;
     struct copier *copier;
@@ -30,18 +32,17 @@ struct piece {
     uint64_t number;     /* of the piece in it */
     uint64_t size;       /* counted in bytes */
     int grows;
-    struct piece *next;
 };
 
 struct copier {
     struct stage_job *job;
+    struct queue ready; /* pieces that came, for the writers */
     pthread_mutex_t lock;
-    pthread_cond_t changed, written;
-    struct piece *ready, *ready_last;
+    pthread_cond_t written;
     uint32_t under_way, sending;
     uint64_t bytes;
-    bool is_over, is_halted; /* halted: what is not read yet comes back as closed */
-    int fatal;               /* the target fails: nothing goes on */
+    bool is_halted; /* halted: what is not read yet comes back as closed */
+    int fatal;      /* the target fails: nothing goes on */
     struct fb_error fatal_error;
     pthread_t writer[WRITERS_MOST];
     int writers;
@@ -105,8 +106,8 @@ static int64_t time_of(const struct piece *p)
     return is_file ? p->r.object_mtime_ns : p->item->mtime_ns;
 }
 
-/* Is what was read another version than the one that was listed? Ranges of a store's object are compared by the store (must_match), which need
- * not tell how large the whole is. */
+/* Is what was read another version than the one that was listed? Ranges of a store's object are compared by the store (must_match), which
+ * need not tell how large the whole is. */
 static bool is_replaced(const struct piece *p)
 {
     const struct stage_item *item = p->item;
@@ -230,19 +231,8 @@ static void *writer_main(void *arg)
 {
     struct copier *c = arg;
     struct stage_place place = {.target_fd = c->job->target_fd, .parent_fd = -1};
-    pthread_mutex_lock(&c->lock);
-    for (;;) {
-        while (!c->ready && !c->is_over)
-            pthread_cond_wait(&c->changed, &c->lock);
-        struct piece *p = c->ready;
-        if (!p)
-            break;
-        c->ready = p->next;
-        pthread_mutex_unlock(&c->lock);
+    for (struct piece *p; (p = queue_take(&c->ready));)
         write_piece(c, &place, p);
-        pthread_mutex_lock(&c->lock);
-    }
-    pthread_mutex_unlock(&c->lock);
     stage_place_close(&place);
     return NULL;
 }
@@ -252,16 +242,7 @@ static void *writer_main(void *arg)
 static void read_done(struct io_request *r)
 {
     struct piece *p = r->owner;
-    struct copier *c = p->copier;
-    p->next = NULL;
-    pthread_mutex_lock(&c->lock);
-    if (c->ready)
-        c->ready_last->next = p;
-    else
-        c->ready = p;
-    c->ready_last = p;
-    pthread_cond_signal(&c->changed);
-    pthread_mutex_unlock(&c->lock);
+    queue_put(&p->copier->ready, &p->link);
 }
 
 /* Writers may ask again, so halting waits until nobody is in here. */
@@ -451,9 +432,8 @@ static int drain(struct copier *c, int rc, struct fb_error *e)
         show_progress(c);
         pthread_mutex_lock(&c->lock);
     }
-    c->is_over = true;
-    pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
+    queue_close(&c->ready);
     return rc;
 }
 
@@ -462,7 +442,7 @@ int stage_copy(struct stage_job *j, struct fb_error *e)
     struct copier c = {.job = j};
     int wanted = j->q->threads > 0 ? j->q->threads : WRITERS, rc = 0;
     pthread_mutex_init(&c.lock, NULL);
-    thread_cond_init(&c.changed);
+    queue_init(&c.ready);
     thread_cond_init(&c.written);
     for (; rc == 0 && c.writers < wanted && c.writers < WRITERS_MOST; c.writers++)
         if ((rc = thread_start(&c.writer[c.writers], "fb-stage", writer_main, &c, c.writers ? NULL : e)) < 0)
@@ -482,7 +462,7 @@ int stage_copy(struct stage_job *j, struct fb_error *e)
         rc = c.fatal;
     }
     show_progress(&c);
-    pthread_cond_destroy(&c.changed);
+    queue_destroy(&c.ready);
     pthread_cond_destroy(&c.written);
     pthread_mutex_destroy(&c.lock);
     return rc;

@@ -1,8 +1,8 @@
 /* What the files of the stage job share. stage.c leads; stage_list.c, stage_keys.c and stage_walk.c say what there is; stage_fit.c
  * whether it fits; stage_log.c what is done already; stage_copy.c moves bytes; stage_write.c puts them in place; stage_verify.c reads
  * them again. */
-#ifndef FB_JOBS_STAGE_OWN_H
-#define FB_JOBS_STAGE_OWN_H
+#ifndef FB_JOBS_STAGE_STAGE_INTERNAL_H
+#define FB_JOBS_STAGE_STAGE_INTERNAL_H
 
 #include <pthread.h>
 

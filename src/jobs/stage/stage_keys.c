@@ -1,4 +1,5 @@
-/* The keys that are wanted (--keys): each once, however often it is written. Parts take those that are theirs; what nobody took is missing. */
+/* The keys that are wanted (--keys): each once, however often it is written. Parts take those that are theirs; what nobody took is
+ * missing. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,11 @@
  *
  *     "FBSTAGE1", checksum of the source's name | one record per file: checksum of its name, its size, its time, checksum of its bytes
  *
- * Records are appended after their files have their names, a few at once, so files without a record are copied again. On a disk, everything is
- * brought to it before each such group (syncfs): after a power cut, a record must not speak of a file whose bytes never arrived, because only size
- * and time are looked at. One sync for some seconds of files costs next to nothing; one for each file would halve the rate. The later of two
- * records counts. Where a source changed its size or time, the record does not fit any more and the file is copied again.
+ * Records are appended after their files have their names, a few at once, so files without a record are copied again. On a disk,
+ * everything is brought to it before each such group (syncfs): after a power cut, a record must not speak of a file whose bytes never
+ * arrived, because only size and time are looked at. One sync for some seconds of files costs next to nothing; one for each file would
+ * halve the rate. The later of two records counts. Where a source changed its size or time, the record does not fit any more and the file
+ * is copied again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,9 +19,9 @@
 
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/file/file.h"
 #include "base/rng.h"
 #include "jobs/stage/stage_internal.h"
-#include "jobs/write_all.h"
 
 static const char log_name[] = STAGE_LOG_NAME;
 enum { TOGETHER = 64 }; /* records that are written at once; a run that is killed copies those files again */
@@ -79,17 +80,17 @@ int stage_log_reload(struct stage_log *l, struct fb_error *e)
     l->count = 0;
     uint64_t at = sizeof(struct log_head);
     for (;;) {
-        ssize_t n = pread(l->fd, r, sizeof(r), (off_t)at);
-        if (n < 0)
+        size_t n = file_read_all_at(l->fd, r, sizeof(r), at);
+        if (n < sizeof(r) && errno)
             return failed(e, "read what is staged already");
-        for (ssize_t i = 0; i < n / (ssize_t)sizeof(*r); i++) {
-            struct placed p = {r[i], at + (uint64_t)i};
+        for (size_t i = 0; i < n / sizeof(*r); i++) {
+            struct placed p = {r[i], at + i};
             if (seal_of(&r[i]) == r[i].seal) {
                 text_append(&l->records, (const char *)&p, sizeof(p));
                 l->count++;
             }
         }
-        if (n < (ssize_t)sizeof(r))
+        if (n < sizeof(r))
             break;
         at += sizeof(r);
     }
@@ -139,13 +140,13 @@ static int begin(struct stage_log *l, int target_fd, const struct stage_request 
     l->fd = openat(target_fd, log_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (l->fd < 0)
         return failed(e, "write into the target");
-    return write_all_at(l->fd, &h, sizeof(h), 0, e);
+    return file_write_all_at(l->fd, &h, sizeof(h), 0, e);
 }
 
 static int go_on(struct stage_log *l, const struct stage_request *q, struct fb_error *e)
 {
     struct log_head h = {0};
-    if (pread(l->fd, &h, sizeof(h), 0) != sizeof(h) || memcmp(h.magic, "FBSTAGE1", 8) != 0)
+    if (file_read_all_at(l->fd, &h, sizeof(h), 0) != sizeof(h) || memcmp(h.magic, "FBSTAGE1", 8) != 0)
         return refuse(e, q, "what the target says about itself is damaged", "remove the target, or stage into a new folder");
     if (h.source != source_key(q))
         return refuse(e, q, "the target holds another source", "stage into a new folder");
@@ -189,7 +190,7 @@ static int append(struct stage_log *l, const struct text *records, struct fb_err
         return failed(e, "write everything to the disk");
     off_t end = lseek(l->fd, 0, SEEK_END);
     uint64_t torn = end < 0 ? 0 : ((uint64_t)end - sizeof(struct log_head)) % sizeof(struct log_record);
-    return end < 0 ? failed(e, "write into the target") : write_all_at(l->fd, records->data, records->length, (uint64_t)end - torn, e);
+    return end < 0 ? failed(e, "write into the target") : file_write_all_at(l->fd, records->data, records->length, (uint64_t)end - torn, e);
 }
 
 /* Under the lock, which is given up meanwhile: a sync takes its time, and the others go on. */

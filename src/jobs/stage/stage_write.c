@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file/safe_path.h"
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/file/file.h"
+#include "base/file/safe_path.h"
 #include "jobs/stage/stage_internal.h"
-#include "jobs/write_all.h"
 
 static const uint64_t mark_every_ns = 250000000;
 
@@ -126,7 +126,7 @@ int stage_write_file(struct stage_place *p, const char *name, const void *bytes,
     FB_TRY(parent_of(p, name, &last, e));
     int fd = make_temporary(p->parent_fd, temporary, e);
     FB_TRY(fd);
-    int rc = write_all(fd, bytes, size, e);
+    int rc = file_write_all(fd, bytes, size, e);
     if (rc == 0)
         rc = set_time(fd, mtime_ns, e);
     if (close(fd) < 0 && rc == 0) /* NFS tells here that there was no room */
@@ -155,8 +155,8 @@ static char *with_ending(const struct stage_large *g, const char *ending, char o
 static int read_marks(struct stage_large *g, const struct marks_head *want)
 {
     struct marks_head h;
-    return pread(g->marks_fd, &h, sizeof(h), 0) == sizeof(h) && h.size == want->size && h.mtime_ns == want->mtime_ns &&
-           pread(g->marks_fd, g->is_done, g->pieces, sizeof(h)) == (ssize_t)g->pieces;
+    return file_read_all_at(g->marks_fd, &h, sizeof(h), 0) == sizeof(h) && h.size == want->size && h.mtime_ns == want->mtime_ns &&
+           file_read_all_at(g->marks_fd, g->is_done, g->pieces, sizeof(h)) == g->pieces;
 }
 
 static int open_parts(struct stage_large *g, const struct marks_head *h, bool resumes, struct fb_error *e)
@@ -173,8 +173,8 @@ static int open_parts(struct stage_large *g, const struct marks_head *h, bool re
     memset(g->is_done, 0, g->pieces);
     if (ftruncate(g->fd, 0) < 0 || ftruncate(g->fd, (off_t)h->size) < 0 || ftruncate(g->marks_fd, 0) < 0)
         return error_set_errno(e, "stage", errno, "make a file of its size");
-    FB_TRY(write_all_at(g->marks_fd, h, sizeof(*h), 0, e));
-    return write_all_at(g->marks_fd, g->is_done, g->pieces, sizeof(*h), e);
+    FB_TRY(file_write_all_at(g->marks_fd, h, sizeof(*h), 0, e));
+    return file_write_all_at(g->marks_fd, g->is_done, g->pieces, sizeof(*h), e);
 }
 
 int stage_large_open(struct stage_large *g, int target_fd, const char *name, uint64_t size, int64_t mtime_ns, bool resumes,
@@ -213,7 +213,7 @@ static int mark(const struct stage_large *g, const uint64_t *piece, uint32_t cou
     const uint8_t one = 1;
     FB_TRY(sync_part(g, e));
     for (uint32_t i = 0; i < count; i++)
-        FB_TRY(write_all_at(g->marks_fd, &one, 1, sizeof(struct marks_head) + piece[i], e));
+        FB_TRY(file_write_all_at(g->marks_fd, &one, 1, sizeof(struct marks_head) + piece[i], e));
     return 0;
 }
 
@@ -221,7 +221,7 @@ int stage_large_write(struct stage_large *g, uint64_t piece, const void *bytes, 
 {
     uint64_t ready[STAGE_MARKS_TOGETHER];
     uint32_t count = 0;
-    FB_TRY(write_all_at(g->fd, bytes, n, piece * STAGE_PIECE, e));
+    FB_TRY(file_write_all_at(g->fd, bytes, n, piece * STAGE_PIECE, e));
     pthread_mutex_lock(&g->lock);
     g->written[g->writtens++] = piece;
     if (g->writtens == STAGE_MARKS_TOGETHER || clock_now_ns() - g->marked_ns > mark_every_ns) {
@@ -240,12 +240,12 @@ static int checksum_whole(int fd, uint64_t size, uint64_t *sum, struct fb_error 
     struct checksum *c = checksum_open();
     int rc = piece && c ? 0 : error_set(e, FB_E_NOMEM, "stage", "no memory");
     for (uint64_t at = 0; rc == 0 && at < size;) {
-        ssize_t n = pread(fd, piece, 1 << 20, (off_t)at);
-        if (n <= 0)
-            rc = n < 0 ? error_set_errno(e, "stage", errno, "read the copy") : error_set(e, FB_E_IO, "stage", "the copy is too short");
+        size_t n = file_read_all_at(fd, piece, 1 << 20, at);
+        if (n == 0)
+            rc = errno ? error_set_errno(e, "stage", errno, "read the copy") : error_set(e, FB_E_IO, "stage", "the copy is too short");
         else
-            checksum_add(c, piece, (size_t)n);
-        at += n > 0 ? (uint64_t)n : 0;
+            checksum_add(c, piece, n);
+        at += n;
     }
     *sum = c ? checksum_value(c) : 0;
     checksum_close(c);

@@ -9,10 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/file/safe_path.h"
 #include "base/checksum.h"
+#include "base/file/file.h"
+#include "base/file/safe_path.h"
 #include "dataset/pack/pack_index.h"
-#include "jobs/write_all.h"
 
 /* The descriptor of the folder that `name` lies in: the last one again if it is the same. */
 static int parent_of(struct unpack_place *p, const char *name, const char **last, struct fb_error *e)
@@ -85,7 +85,7 @@ static int copy(int to, const struct unpack_bytes *b, char *piece, size_t piece_
         rc = pack_read_at(b->fd, b->offset + done, piece, n, NULL, e);
         if (rc == 0) {
             checksum_add(c, piece, n);
-            rc = write_all(to, piece, n, e);
+            rc = file_write_all(to, piece, n, e);
         }
         done += n;
     }

@@ -1,6 +1,6 @@
 /* Writing one unpacked file: under a temporary name in its own folder, then renamed to its own, never over anything. */
-#ifndef FB_JOBS_UNPACK_FILE_H
-#define FB_JOBS_UNPACK_FILE_H
+#ifndef FB_JOBS_UNPACK_UNPACK_FILE_H
+#define FB_JOBS_UNPACK_UNPACK_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -72,7 +72,7 @@ static int write_summary(struct watch *w, const struct watch_request *r, struct 
     struct verdict v;
     struct text t = {.limit = 1 << 24};
     diagnose(&w->observer.series, &w->observer.facts, &v);
-    verdict_json(&v, &w->observer.facts, &w->observer.series, &t);
+    verdict_json(&v, &w->observer.facts, &w->observer.series, &(struct json_writer){.out = &t});
     int rc = t.failed || !t.data ? error_set(e, FB_E_NOMEM, "watch", "no memory for the summary") : 0;
     if (rc == 0 && r->json)
         fputs(t.data, stdout);

@@ -1,6 +1,6 @@
 /* The child of `fullbore watch` and the signals around it. */
-#ifndef FB_JOBS_WATCH_CHILD_H
-#define FB_JOBS_WATCH_CHILD_H
+#ifndef FB_JOBS_WATCH_WATCH_CHILD_H
+#define FB_JOBS_WATCH_WATCH_CHILD_H
 
 #include <stdbool.h>
 #include <signal.h>

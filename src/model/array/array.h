@@ -6,8 +6,8 @@
  * A layout is made from hostile bytes: array_check has passed on each one before anybody uses it. Pointers in it point into memory of the
  * struct array_file it belongs to.
  */
-#ifndef FB_MODEL_ARRAY_H
-#define FB_MODEL_ARRAY_H
+#ifndef FB_MODEL_ARRAY_ARRAY_H
+#define FB_MODEL_ARRAY_ARRAY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -113,7 +113,7 @@ static int check_filter(const struct array_layout *a, const struct array_filter 
 {
     int place = filter_place(f->id);
     if (place >= 0 && !filters[place].name)
-        return f->id == ARRAY_SHUFFLE && !f->param ? refuse(e, a, "is shuffled by elements of no bytes") : 0;
+        return f->id == ARRAY_SHUFFLE && !f->param ? refuse(e, a, "is shuffled by elements of 0 bytes") : 0;
     char name[96];
     error_set(e, FB_E_UNSUPPORTED, "decode", "the array \"%s\" is stored with the HDF5 filter %u (%s), which is not read here",
               text_escape(a->name, name, sizeof(name)), f->id, place < 0 ? "not a registered one that is known" : filters[place].name);
@@ -226,7 +226,7 @@ int array_check(const struct array_layout *a, uint64_t object_size, struct fb_er
     case ARRAY_CONTIGUOUS:
     case ARRAY_INLINE: return check_whole(a, bytes, object_size, e);
     case ARRAY_CHUNKED: return check_chunked(a, object_size, e);
-    case ARRAY_OPAQUE: return memchr(a->why_opaque, 0, sizeof(a->why_opaque)) ? 0 : refuse(e, a, "has no words for why it is opaque");
+    case ARRAY_OPAQUE: return memchr(a->why_opaque, 0, sizeof(a->why_opaque)) ? 0 : refuse(e, a, "does not say why it is opaque");
     }
     return refuse(e, a, "is stored in no known way");
 }

@@ -1,15 +1,15 @@
 /* The catalog: the table of samples of a data set, in bytewise order of their keys. One file, immutable, mapped, replaced by rename.
  *
- * A sample is an extent of an object (a file, a member of a pack, a row of an array) plus one value per label field. Keys are paths relative
- * to the source. The fingerprint is xxh3 over (n, keys, labels) and says nothing about places, sizes or times: a folder, its pack and its
- * bucket are the same data set.
+ * A sample is an extent of an object (a file, a member of a pack, a row of an array) plus one value per label field. Keys are paths
+ * relative to the source. The fingerprint is xxh3 over (n, keys, labels) and says nothing about places, sizes or times: a folder, its pack
+ * and its bucket are the same data set.
  *
  * Layout: header | block checksums | sections, each section cut into 64 KiB blocks that are checked when first touched; so a catalog of a
  * million samples opens in the time of reading its header, and a flipped bit is found before it is used. Integers are little-endian.
  * Readers may be on any thread; accessors return pointers into the map that live as long as the catalog.
  */
-#ifndef FB_MODEL_CATALOG_H
-#define FB_MODEL_CATALOG_H
+#ifndef FB_MODEL_CATALOG_CATALOG_H
+#define FB_MODEL_CATALOG_CATALOG_H
 
 #include <stdbool.h>
 #include <stdint.h>

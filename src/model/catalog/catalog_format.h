@@ -6,8 +6,8 @@
  * header, the table's checksum the block sums, the sums the body: nothing is used before something checked vouches for it. Strings end with
  * a NUL byte. A position "in X" counts from the start of section X.
  */
-#ifndef FB_MODEL_CATALOG_FORMAT_H
-#define FB_MODEL_CATALOG_FORMAT_H
+#ifndef FB_MODEL_CATALOG_CATALOG_FORMAT_H
+#define FB_MODEL_CATALOG_CATALOG_FORMAT_H
 
 #include <assert.h>
 #include <stddef.h>

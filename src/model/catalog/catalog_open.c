@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "base/file/file_kind.h"
 #include "model/catalog/catalog_reader.h"
 
@@ -28,9 +29,9 @@ static int check_header(const struct catalog *c, struct fb_error *e)
     if (h->file_size != c->size)
         return catalog_damaged(c, e, (int64_t)c->size, "it is cut off or too long");
     if (h->body < sizeof(*h) || h->body > c->size || h->body % 8 != 0)
-        return catalog_damaged(c, e, 0, "the header is not sensible");
+        return catalog_damaged(c, e, 0, "the header is invalid");
     if ((h->body - sizeof(*h)) / 8 != catalog_block_count(c->size - h->body))
-        return catalog_damaged(c, e, 0, "the number of blocks is not sensible");
+        return catalog_damaged(c, e, 0, "the number of blocks is invalid");
     for (int i = 0; i < SECTION_COUNT; i++) {
         const struct section_record *s = &h->section[i];
         if (s->offset < h->body || s->offset > c->size || s->length > c->size - s->offset || s->offset % 8 != 0)
@@ -80,7 +81,7 @@ static int read_field(struct catalog *c, int i, const struct field_record *r, st
     f->shape[0] = f->ndim == 1 && r->shape <= CATALOG_MAX_VALUE_BYTES ? (int64_t)r->shape : 0;
     f->is_class = r->is_class != 0;
     if (!catalog_field_is_valid(f) || (f->is_class && c->class_field >= 0))
-        return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "a field is not sensible");
+        return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "a field is invalid");
     uint64_t bytes = catalog_field_bytes(f), room = c->header.section[SECTION_VALUES].length;
     if (r->column % 8 != 0 || r->column > room || c->header.count > (room - r->column) / bytes)
         return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "a column lies outside the file");
@@ -88,7 +89,7 @@ static int read_field(struct catalog *c, int i, const struct field_record *r, st
     bool is_number = f->dtype == FB_INT64 && !f->ndim && !f->is_class;
     if (r->role > FIELD_PARTS || c->has_parts || (r->role == FIELD_LABEL ? c->file_count > 0 : !is_number) ||
         (r->role == FIELD_PARTS && (c->file_count > 0 || !c->header.section[SECTION_EXTENTS].length)))
-        return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "a field of files is not sensible");
+        return catalog_damaged(c, e, (int64_t)c->header.section[SECTION_FIELDS].offset, "a field of files is invalid");
     c->file_count += r->role == FIELD_FILE;
     c->has_parts = r->role == FIELD_PARTS;
     if (f->is_class)
@@ -201,17 +202,12 @@ int catalog_adopt(void *map, size_t size, const char *path, struct catalog **out
 
 int catalog_fill(const struct catalog *c, uint64_t start, uint64_t n, struct fb_error *e)
 {
-    for (uint64_t done = 0; done < n;) {
-        ssize_t got = pread(c->part_fd, c->map + start + done, n - done, (off_t)(c->part_offset + start + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return error_set_errno(e, "dataset", errno, "read the catalog");
-        if (got == 0)
-            return catalog_damaged(c, e, (int64_t)(start + done), "its file became shorter");
-        done += (uint64_t)got;
-    }
-    return 0;
+    size_t got = file_read_all_at(c->part_fd, c->map + start, n, c->part_offset + start);
+    if (got == n)
+        return 0;
+    if (errno)
+        return error_set_errno(e, "dataset", errno, "read the catalog");
+    return catalog_damaged(c, e, (int64_t)(start + got), "its file became shorter");
 }
 
 /* The header and the table of sums; all else comes when it is touched. */
@@ -232,11 +228,11 @@ static int check_foreign(const struct catalog *c, struct fb_error *e)
     if (h->section[SECTION_EXTENTS].length == 0 && h->count)
         return catalog_damaged(c, e, 0, "its samples are files outside of the pack");
     if (catalog_entries(c, SECTION_OBJECTS, sizeof(struct object_record)) > 1)
-        return catalog_damaged(c, e, (int64_t)h->section[SECTION_OBJECTS].offset, "it speaks of files outside of the pack");
+        return catalog_damaged(c, e, (int64_t)h->section[SECTION_OBJECTS].offset, "it refers to files outside of the pack");
     if (c->file_count || c->has_parts)
         return catalog_damaged(c, e, (int64_t)h->section[SECTION_FIELDS].offset, "its samples have further files, which no pack has");
     if (h->section[SECTION_DIRS].length)
-        return catalog_damaged(c, e, (int64_t)h->section[SECTION_DIRS].offset, "it speaks of directories, which no pack has");
+        return catalog_damaged(c, e, (int64_t)h->section[SECTION_DIRS].offset, "it refers to directories, which no pack has");
     return 0;
 }
 
@@ -292,15 +288,9 @@ int catalog_open_read(int fd, size_t size, const char *path, struct catalog **ou
     uint8_t *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return error_set(e, FB_E_NOMEM, "dataset", "no memory to read a catalog of %zu bytes", size);
-    int rc = 0;
-    for (size_t done = 0; rc == 0 && done < size;) {
-        ssize_t got = pread(fd, map + done, size - done, (off_t)done);
-        if (got < 0 && errno != EINTR)
-            rc = error_set_errno(e, "dataset", errno, "read the catalog");
-        else if (got == 0)
-            rc = error_set(e, FB_E_IO, "dataset", "the catalog became shorter while it was read");
-        done += got > 0 ? (size_t)got : 0;
-    }
+    int rc = file_read_all_at(fd, map, size, 0) == size ? 0
+             : errno                                    ? error_set_errno(e, "dataset", errno, "read the catalog")
+                                                        : error_set(e, FB_E_IO, "dataset", "the catalog became shorter while it was read");
     if (rc == 0)
         rc = catalog_adopt(map, size, path, out, e);
     if (rc < 0)

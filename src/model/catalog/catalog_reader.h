@@ -1,6 +1,6 @@
 /* An open catalog, as the files that check it (catalog_open.c) and read it (catalog_read.c) see it. */
-#ifndef FB_MODEL_CATALOG_READER_H
-#define FB_MODEL_CATALOG_READER_H
+#ifndef FB_MODEL_CATALOG_CATALOG_READER_H
+#define FB_MODEL_CATALOG_CATALOG_READER_H
 
 #include <pthread.h>
 #include <stdatomic.h>

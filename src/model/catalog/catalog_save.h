@@ -1,7 +1,7 @@
 /* Finishing a catalog in steps, for those who want to know more than catalog_finish says: look for duplicates, finish into memory, try to
  * keep it in a file and go on without one if that fails. */
-#ifndef FB_MODEL_CATALOG_SAVE_H
-#define FB_MODEL_CATALOG_SAVE_H
+#ifndef FB_MODEL_CATALOG_CATALOG_SAVE_H
+#define FB_MODEL_CATALOG_CATALOG_SAVE_H
 
 #include "model/catalog/catalog.h"
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "model/catalog/catalog_save.h"
 #include "model/catalog/catalog_writer.h"
 
@@ -240,24 +241,9 @@ const char *catalog_writer_key(const struct catalog_writer *w, uint64_t i)
 
 /* ---- into its place ---- */
 
-static int write_all(int fd, const uint8_t *bytes, size_t n, struct fb_error *e)
-{
-    while (n > 0) {
-        ssize_t got = write(fd, bytes, n > (1u << 30) ? 1u << 30 : n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return error_set_errno(e, "dataset", errno, "write the catalog");
-        bytes += got;
-        n -= (size_t)got;
-    }
-    return 0;
-}
-
-/* Some file systems (FUSE, 9p) have no fsync for some things: EINVAL means that there is nothing to wait for. */
 static int sync_fd(int fd, struct fb_error *e)
 {
-    return fsync(fd) < 0 && errno != EINVAL && errno != ENOTSUP ? error_set_errno(e, "dataset", errno, "fsync the catalog") : 0;
+    return file_sync(fd, NULL) < 0 ? error_set_errno(e, "dataset", errno, "fsync the catalog") : 0;
 }
 
 static int sync_directory_of(const char *path, struct fb_error *e)
@@ -283,7 +269,7 @@ static int write_and_rename(const void *bytes, size_t n, char *temporary, const 
     int fd = mkostemp(temporary, O_CLOEXEC); /* mode 0600 */
     if (fd < 0)
         return error_set_errno(e, "dataset", errno, "make a file for the catalog");
-    int rc = write_all(fd, bytes, n, e);
+    int rc = file_write_all(fd, bytes, n, NULL) < 0 ? error_set_errno(e, "dataset", errno, "write the catalog") : 0;
     if (rc == 0)
         rc = sync_fd(fd, e);
     if (rc == 0)

@@ -1,6 +1,6 @@
 /* What a catalog writer holds while samples come in, shared by the files that collect (catalog_write.c) and lay out (catalog_image.c). */
-#ifndef FB_MODEL_CATALOG_WRITER_H
-#define FB_MODEL_CATALOG_WRITER_H
+#ifndef FB_MODEL_CATALOG_CATALOG_WRITER_H
+#define FB_MODEL_CATALOG_CATALOG_WRITER_H
 
 #include "model/catalog/catalog_format.h"
 #include "model/catalog/name_table.h"

@@ -4,8 +4,8 @@
  * other value enters as its dtype and bytes. Adding all samples of a catalog in order gives catalog_fingerprint of it. Frozen: the value of
  * a data set is kept in saved states and must be the same in every version.
  */
-#ifndef FB_MODEL_FINGERPRINT_H
-#define FB_MODEL_FINGERPRINT_H
+#ifndef FB_MODEL_CATALOG_FINGERPRINT_H
+#define FB_MODEL_CATALOG_FINGERPRINT_H
 
 #include "model/catalog/catalog.h"
 

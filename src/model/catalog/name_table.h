@@ -1,7 +1,7 @@
 /* Names to numbers: each distinct name gets the next number from 0. Names are kept in one block of text; open addressing, never more than
  * half full. Zero-initialised it is empty and valid. One thread at a time. */
-#ifndef FB_MODEL_NAME_TABLE_H
-#define FB_MODEL_NAME_TABLE_H
+#ifndef FB_MODEL_CATALOG_NAME_TABLE_H
+#define FB_MODEL_CATALOG_NAME_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  *
  * Both ends are of one build on one machine, so structs go as they are; the magic changes when they do.
  */
-#ifndef FB_MODEL_HDF5_ADOPT_H
-#define FB_MODEL_HDF5_ADOPT_H
+#ifndef FB_MODEL_HDF5_HDF5_ADOPT_H
+#define FB_MODEL_HDF5_HDF5_ADOPT_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * Both ends are of one build on one machine, so structs go as they are; the magic changes when they do. The library takes every answer for
  * hostile all the same: the other end has had its hands in a file from anywhere.
  */
-#ifndef FB_MODEL_HDF5_PROTOCOL_H
-#define FB_MODEL_HDF5_PROTOCOL_H
+#ifndef FB_MODEL_HDF5_HDF5_PROTOCOL_H
+#define FB_MODEL_HDF5_HDF5_PROTOCOL_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * line: "p DONE TOTAL" (bytes of data, now and then), "r DATASETS RECHUNKED" at the end, or "e CODE CAUSE" and "h REMEDY". The exit status
  * is 0 when all went well. Both ends are of one build on one machine; the magic changes when the struct does.
  */
-#ifndef FB_MODEL_HDF5_RECHUNK_H
-#define FB_MODEL_HDF5_RECHUNK_H
+#ifndef FB_MODEL_HDF5_HDF5_RECHUNK_H
+#define FB_MODEL_HDF5_HDF5_RECHUNK_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 #include "model/hdf5/hdf5_signature.h"
 
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/file/file.h"
 
 enum { SMALLEST_BLOCK = 512 };
 
@@ -27,10 +27,7 @@ bool hdf5_is_file(int fd, uint64_t base, uint64_t size)
     if (size < sizeof(bytes) || base > INT64_MAX || size > INT64_MAX - base)
         return false;
     do {
-        ssize_t n;
-        while ((n = pread(fd, bytes, sizeof(bytes), (off_t)(base + at))) < 0 && errno == EINTR)
-            ;
-        if (n == (ssize_t)sizeof(bytes) && hdf5_is_signature(bytes))
+        if (file_read_all_at(fd, bytes, sizeof(bytes), base + at) == sizeof(bytes) && hdf5_is_signature(bytes))
             return true;
     } while ((at = hdf5_next_place(at, size)));
     return false;

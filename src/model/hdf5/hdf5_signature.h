@@ -1,7 +1,7 @@
 /* Is it HDF5? The format's eight bytes stand at the beginning of a file, or behind a user block: 512 bytes of anything, or twice that,
  * again and again. So a file of n bytes has at most log2(n) places to look at. Names say nothing: MATLAB writes .mat, netCDF .nc. */
-#ifndef FB_MODEL_HDF5_SIGNATURE_H
-#define FB_MODEL_HDF5_SIGNATURE_H
+#ifndef FB_MODEL_HDF5_HDF5_SIGNATURE_H
+#define FB_MODEL_HDF5_HDF5_SIGNATURE_H
 
 #include <stdbool.h>
 #include <stddef.h>

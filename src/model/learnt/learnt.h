@@ -1,14 +1,15 @@
 /* Learnt records: what decoding found out about a sample (JPEG checkpoints, ...), kept for later epochs, processes and ranks.
  *
  * A store is a directory of segments. Every process appends to a segment of its own, under a unique name, as records come; nothing is
- * collected in memory but where each record lies. `merged` is one segment with a sorted index, made from the others by learnt_merge and put in
- * place by rename. A record carries the hash of the sample's key, the file's identity and a checksum, all verified on every use: torn tails,
- * stale files and flipped bits are not found, which costs time and nothing else. So nothing is ever fsynced but a merge.
+ * collected in memory but where each record lies. `merged` is one segment with a sorted index, made from the others by learnt_merge and
+ * put in place by rename. A record carries the hash of the sample's key, the file's identity and a checksum, all verified on every use:
+ * torn tails, stale files and flipped bits are not found, which costs time and nothing else. So nothing is ever fsynced but a merge.
  *
- * Safety: get and put may be called from any thread. A store that cannot be written or is full on disk works as an empty one and says so once.
+ * Safety: get and put may be called from any thread. A store that cannot be written or is full on disk works as an empty one and says so
+ * once.
  */
-#ifndef FB_MODEL_LEARNT_H
-#define FB_MODEL_LEARNT_H
+#ifndef FB_MODEL_LEARNT_LEARNT_H
+#define FB_MODEL_LEARNT_LEARNT_H
 
 #include "base/budget.h"
 #include "base/log.h"
@@ -39,8 +40,8 @@ size_t learnt_get(struct learnt *l, uint64_t key, const struct learnt_identity *
 void learnt_put(struct learnt *l, uint64_t key, const struct learnt_identity *id, const void *record, size_t n);
 void learnt_read_figures(struct learnt *l, struct learnt_figures *f);
 
-/* Merges all segments that no living process appends to into one. `is_current` tells whether a record still belongs to a file (NULL: all do).
- * Crash-safe; two merges at once: the second waits. Progress may be NULL. */
+/* Merges all segments that no living process appends to into one. `is_current` tells whether a record still belongs to a file (NULL: all
+ * do). Crash-safe; two merges at once: the second waits. Progress may be NULL. */
 int learnt_merge(const char *dir, bool (*is_current)(void *ctx, uint64_t key, const struct learnt_identity *id), void *ctx,
                  struct learnt_figures *f, struct fb_error *e);
 

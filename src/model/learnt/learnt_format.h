@@ -4,8 +4,8 @@
  *   index   NAME.idx   entry ...                             one per record, written after it
  *   merged             head | record ... | entry ... | foot  entries sorted by key; replaced by rename
  */
-#ifndef FB_MODEL_LEARNT_FORMAT_H
-#define FB_MODEL_LEARNT_FORMAT_H
+#ifndef FB_MODEL_LEARNT_LEARNT_FORMAT_H
+#define FB_MODEL_LEARNT_LEARNT_FORMAT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,9 +53,6 @@ uint64_t learnt_checksum(const struct learnt_record *head, const void *payload);
  * *is_stale says which. */
 size_t learnt_read(int fd, uint64_t offset, uint64_t key, const struct learnt_identity *id, struct learnt_record *head, struct scratch *out,
                    bool *is_stale);
-
-/* n bytes at `offset`; false: they are not there. */
-bool learnt_read_all(int fd, void *to, size_t n, uint64_t offset);
 
 /* learnt_merge, unless another process is at it. Keeps what may be out of date, since nobody says what is not. */
 int learnt_merge_if_free(const char *dir, struct fb_error *e);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "model/learnt/learnt_format.h"
 
 enum { SOURCES_AT_ONCE = 128 };
@@ -80,13 +81,12 @@ static int add_source(struct merge *m, int fd, const char *name, struct fb_error
 static int collect_index(struct merge *m, int index, struct fb_error *e)
 {
     struct learnt_entry entry[512];
-    ssize_t got;
-    for (off_t at = 0; (got = pread(index, entry, sizeof(entry), at)) >= (ssize_t)sizeof(entry[0]);) {
-        size_t count = (size_t)got / sizeof(entry[0]);
+    size_t count;
+    for (uint64_t at = 0; (count = file_read_all_at(index, entry, sizeof(entry), at) / sizeof(entry[0])) > 0;) {
         for (size_t i = 0; i < count; i++)
             if (entry[i].key)
                 FB_TRY(add_pick(m, entry[i].key, entry[i].offset, e));
-        at += (off_t)(count * sizeof(entry[0]));
+        at += count * sizeof(entry[0]);
     }
     return 0;
 }

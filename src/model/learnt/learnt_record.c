@@ -1,9 +1,8 @@
 /* One record: checksum, reading, verifying. */
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "base/rng.h"
 #include "model/learnt/learnt_format.h"
 
@@ -18,19 +17,6 @@ uint64_t learnt_checksum(const struct learnt_record *head, const void *payload)
     return rng_mix(checksum_of(head, offsetof(struct learnt_record, checksum)), checksum_of(payload, head->length));
 }
 
-bool learnt_read_all(int fd, void *to, size_t n, uint64_t offset)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t got = pread(fd, (char *)to + done, n - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
-}
-
 size_t learnt_read(int fd, uint64_t offset, uint64_t key, const struct learnt_identity *id, struct learnt_record *head, struct scratch *out,
                    bool *is_stale)
 {
@@ -39,8 +25,8 @@ size_t learnt_read(int fd, uint64_t offset, uint64_t key, const struct learnt_id
     char *data = scratch_need(out, GUESS, NULL);
     if (!data)
         return 0;
-    ssize_t got = pread(fd, data, GUESS, (off_t)offset);
-    if (got < (ssize_t)sizeof(*head))
+    size_t got = file_read_all_at(fd, data, GUESS, offset);
+    if (got < sizeof(*head))
         return 0;
     memcpy(head, data, sizeof(*head));
     if (head->magic != LEARNT_RECORD_MAGIC || head->key != key || head->length == 0 || head->length > LEARNT_MAX_RECORD)
@@ -49,9 +35,9 @@ size_t learnt_read(int fd, uint64_t offset, uint64_t key, const struct learnt_id
         *is_stale = true;
         return 0;
     }
-    if ((size_t)got < sizeof(*head) + head->length) {
+    if (got < sizeof(*head) + head->length) {
         data = scratch_need(out, head->length, NULL);
-        if (!data || !learnt_read_all(fd, data, head->length, offset + sizeof(*head)))
+        if (!data || file_read_all_at(fd, data, head->length, offset + sizeof(*head)) < head->length)
             return 0;
     } else {
         memmove(data, data + sizeof(*head), head->length);

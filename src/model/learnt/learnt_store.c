@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "base/file/file_owner.h"
 #include "base/text/text.h"
 #include "model/learnt/learnt_format.h"
@@ -51,13 +52,12 @@ struct learnt {
 static void read_index(struct learnt *l, int fd, uint32_t segment)
 {
     struct learnt_entry entry[512];
-    ssize_t got;
-    for (off_t at = 0; (got = pread(fd, entry, sizeof(entry), at)) >= (ssize_t)sizeof(entry[0]);) {
-        size_t count = (size_t)got / sizeof(entry[0]);
+    size_t count;
+    for (uint64_t at = 0; (count = file_read_all_at(fd, entry, sizeof(entry), at) / sizeof(entry[0])) > 0;) {
         for (size_t i = 0; i < count; i++)
             if (entry[i].key)
                 learnt_table_set(&l->table, entry[i].key, segment, entry[i].offset);
-        at += (off_t)(count * sizeof(entry[0]));
+        at += count * sizeof(entry[0]);
     }
 }
 
@@ -252,14 +252,6 @@ static void stop_writing(struct learnt *l, const char *what)
     log_line(&l->log, LOG_WARN, "nothing more is learnt in this run: cannot %s: %s", what, text_errno(errno, reason, sizeof(reason)));
 }
 
-/* A disk that fills up may take a part of what is written, and say nothing. */
-static bool is_whole(ssize_t written, size_t wanted)
-{
-    if (written >= 0 && (size_t)written < wanted)
-        errno = ENOSPC;
-    return written == (ssize_t)wanted;
-}
-
 /* Of the segment called `name`, the .rec and the .idx. */
 static void remove_segment(const struct learnt *l, const char *name)
 {
@@ -312,7 +304,7 @@ static bool start_segment(struct learnt *l)
     snprintf(index_name, sizeof(index_name), "%.*s.idx", (int)strlen(name) - 4, name);
     l->own_index = openat(l->dir_fd, index_name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct learnt_head head = {.magic = LEARNT_HEAD_MAGIC};
-    if (l->own_index < 0 || !is_whole(write(fd, &head, sizeof(head)), sizeof(head))) {
+    if (l->own_index < 0 || file_write_all(fd, &head, sizeof(head), NULL) < 0) {
         int why = errno;
         remove_segment(l, name);
         close(fd);
@@ -346,8 +338,8 @@ static void append(struct learnt *l, const struct learnt_record *head, const voi
     size_t total = sizeof(*head) + learnt_padded(head->length);
     struct learnt_entry entry = {head->key, l->own_end};
     const char *line = compose(l, head, record, total);
-    if (!line || !is_whole(pwrite(l->segment[l->own].fd, line, total, (off_t)l->own_end), total) ||
-        !is_whole(write(l->own_index, &entry, sizeof(entry)), sizeof(entry))) {
+    if (!line || file_write_all_at(l->segment[l->own].fd, line, total, l->own_end, NULL) < 0 ||
+        file_write_all(l->own_index, &entry, sizeof(entry), NULL) < 0) {
         cut_back(l);
         stop_writing(l, "write what was learnt");
         return;

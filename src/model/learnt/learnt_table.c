@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/file/file.h"
 #include "base/file/file_kind.h"
 #include "model/learnt/learnt_format.h"
 
@@ -93,7 +94,7 @@ static bool read_index(struct learnt_merged *m, const struct learnt_foot *foot)
     m->read_bytes = bytes + 1;
     m->read = memory_map(m->read_bytes);
     m->entry = m->read;
-    return m->read && learnt_read_all(m->fd, m->read, bytes, foot->index_offset);
+    return m->read && file_read_all_at(m->fd, m->read, bytes, foot->index_offset) == bytes;
 }
 
 static bool take_index(struct learnt_merged *m, const struct learnt_foot *foot, bool is_remote)
@@ -121,7 +122,7 @@ static bool open_merged(struct learnt_merged *m, bool (*is_remote)(int fd), int 
     m->bytes = (uint64_t)st.st_size;
     if (m->bytes < sizeof(struct learnt_head) + sizeof(foot))
         return false;
-    if (pread(m->fd, &foot, sizeof(foot), (off_t)(m->bytes - sizeof(foot))) != sizeof(foot))
+    if (file_read_all_at(m->fd, &foot, sizeof(foot), m->bytes - sizeof(foot)) != sizeof(foot))
         return false;
     return is_sane(m, &foot) && take_index(m, &foot, is_remote(m->fd));
 }

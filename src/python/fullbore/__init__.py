@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from . import ops
 from ._buckets import LengthBuckets
-from ._fullbore import version as _version
 from ._explain import Remedy, Verdict
+from ._fullbore import version as _version
 from ._monitor import Monitor, monitor
 from ._replay import Replay, replay
 from ._talk import listen as _listen

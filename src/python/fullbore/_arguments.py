@@ -146,8 +146,8 @@ def _column_length(labels: Any) -> int | None:
 
 def _selected(values: dict[str, Any]) -> Samples:
     """The samples that the source has and the selection leaves."""
-    which = ("source", "group_by", "classes", "class_count", "class_seed", "per_class", "fraction", "indices", "split", "split_share", "threads",
-             "memory")
+    which = ("source", "group_by", "classes", "class_count", "class_seed", "per_class", "fraction", "indices", "split", "split_share",
+             "threads", "memory")
     core = _fullbore._Loader({**{name: values[name] for name in which if name in values}, "transforms": b"digest"}, say, progress_line())
     catalog = json.loads(core.stats())["catalog"]
     keys = core.keys()

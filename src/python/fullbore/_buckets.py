@@ -22,8 +22,8 @@ class LengthBuckets:
     """An order for ``sampler=`` in which the samples of a batch are about equally long, so that little of it is padding.
 
     Samples are sorted into buckets by length; batches are made inside a bucket, at random, and come in random order. What is left over of
-    the buckets is put together by length, and only the very last batch may be smaller. Every sample comes exactly once in an epoch; the same
-    seed and epoch give the same batches on any machine. Ranks divide each global batch among them, as the loader does by itself.
+    the buckets is put together by length, and only the very last batch may be smaller. Every sample comes exactly once in an epoch; the
+    same seed and epoch give the same batches on any machine. Ranks divide each global batch among them, as the loader does by itself.
 
     >>> lengths = [7, 900, 12, 880, 9, 15, 910, 11]
     >>> buckets = LengthBuckets(lengths, batch_size=4, buckets=2)

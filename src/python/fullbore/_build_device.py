@@ -39,9 +39,9 @@ class Cpu:
 class Cuda:
     """Batches on alternating streams: copies in, the function and copies out are queued, and waited for by the writer.
 
-    Events tell when each of them began and ended, in milliseconds since the first event, which is waited for so that its time on the wall is
-    known. Each batch is behind what the caller's own stream had to do when it was begun: the function's weights may still be on their way.
-    Memory of a batch belongs to its stream, so what frees it may do so before it is used: the next user is behind it on that stream.
+    Events tell when each of them began and ended, in milliseconds since the first event, which is waited for so that its time on the wall
+    is known. Each batch is behind what the caller's own stream had to do when it was begun: the function's weights may still be on their
+    way. Memory of a batch belongs to its stream, so what frees it may do so before it is used: the next user is behind it on that stream.
     """
 
     is_timed_by_events = True

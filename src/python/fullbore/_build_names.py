@@ -1,4 +1,4 @@
-"""What the datasets of a build are called. The rule for labels is that of ``fullbore build`` (src/jobs/build_labels.c)."""
+"""What the datasets of a build are called. The rule for labels is that of ``fullbore build`` (src/jobs/build/build_labels.c)."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def label_names(columns: Collection[str], main: str | None, fields: Collection[s
 
 def _check(name: str, what: str) -> None:
     if not name or "/" in name or name == ".":
-        raise UsageError(f"{what} called {name!r}, which is no name that a dataset can have", stage="build",
+        raise UsageError(f"{what} called {name!r}, which is not a name that a dataset can have", stage="build",
                          remedy="give it another name, without a slash")

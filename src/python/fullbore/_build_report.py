@@ -209,7 +209,7 @@ def _waits(r: BuildReport) -> list[str]:
              f"{'queue':<10} avg {load.in_flight_mean:.1f}, max {load.in_flight_max} reads asked for at once; "
              f"avg {r.queue_depth_mean:.1f}, max {r.queue_depth_max} batches before the writer"]
     if r.is_queue_depth_low:
-        lines.append("LOW QUEUE DEPTH: storage is waited for with few reads under way")
+        lines.append("LOW QUEUE DEPTH: waiting for storage with few reads under way")
     for i, (seconds, first, number) in enumerate(r.slowest):
         lines.append(f"{'' if i else 'slowest':<10} {1e3 * seconds:.2f} ms batch {number}, from {first}")
     return lines

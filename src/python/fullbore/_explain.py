@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from typing import Any
+from typing import Any, Literal, overload
 
+from . import _fullbore
 from ._talk import shown
-
-# name in metrics() -> name in the loop's figures
-_LOOP = {
-    "epochs_total": "epochs",
-    "batches_total": "batches",
-    "samples_total": "samples",
-    "wall_seconds_total": "wall_seconds",
-    "exposed_wait_seconds_total": "exposed_wait_seconds",
-    "exposed_wait_ratio": "exposed_wait_ratio",
-    "epoch_exposed_wait_ratio": "epoch_exposed_wait_ratio",
-    "epoch_batches_per_second": "epoch_batches_per_second",
-    "epoch_samples_per_second": "epoch_samples_per_second",
-    "epoch_wait_mean_seconds": "epoch_wait_mean_seconds",
-    "epoch_wait_max_seconds": "epoch_wait_max_seconds",
-    "epoch_gap_seconds": "epoch_gap_seconds",
-    "wait_p50_seconds": "wait_p50_seconds",
-    "wait_p99_seconds": "wait_p99_seconds",
-    "step_p50_seconds": "step_p50_seconds",
-    "step_p99_seconds": "step_p99_seconds",
-}
+from .errors import UsageError
 
 
 class Remedy:
@@ -66,16 +49,37 @@ class Verdict:
         return f"<Verdict: {self.kind}>"
 
 
-def from_loop(figures: dict[str, Any], prefix: str) -> dict[str, float]:
-    """The part of ``metrics()`` that every loop has."""
-    return {prefix + name: float(figures[key]) for name, key in _LOOP.items()}
+@functools.cache
+def metrics_table() -> list[dict[str, str]]:
+    """Every figure: its path in ``stats()``, its name, ``unit``, ``kind`` and a sentence."""
+    table: list[dict[str, str]] = json.loads(_fullbore.describe_stats())
+    return table
+
+
+def _value(stats: Any, path: str) -> Any:
+    for key in path.split("."):
+        if isinstance(stats, list):
+            stats = {stage["name"]: stage for stage in stats}
+        stats = (stats or {}).get(key)
+    return stats
+
+
+def _as_prometheus(metrics: dict[str, float], prefix: str) -> str:
+    """Prometheus' text format, version 0.0.4."""
+    rows = {prefix + row["name"]: row for row in metrics_table()}
+    return "".join(f"# HELP {name} {rows[name]['help']}\n# TYPE {name} {rows[name]['kind']}\n{name} {value!r}\n"
+                   for name, value in metrics.items())
 
 
 class Explains:
     """``verdict()``, ``status_line()``, ``metrics()`` and ``postfix()``, over two questions that the class answers."""
 
-    def _figures(self) -> dict[str, Any]:
+    def _stats(self) -> dict[str, Any]:
         raise NotImplementedError
+
+    def _figures(self) -> dict[str, Any]:
+        figures: dict[str, Any] = self._stats()["loop"]
+        return figures
 
     def _verdict(self) -> str:
         raise NotImplementedError
@@ -84,15 +88,31 @@ class Explains:
         """What the loop waits for, how much could be gained, and what to change, best first."""
         return Verdict(json.loads(self._verdict()))
 
-    def metrics(self, prefix: str = "fullbore_") -> dict[str, float]:
-        """Floats under fixed names (``docs/monitor.md``), for ``wandb.log``, ``log_dict``, TensorBoard and the like.
+    @overload
+    def metrics(self, prefix: str = ..., format: Literal["dict"] = ...) -> dict[str, float]: ...
+
+    @overload
+    def metrics(self, prefix: str = ..., *, format: Literal["prometheus"]) -> str: ...
+
+    def metrics(self, prefix: str = "fullbore_", format: Literal["dict", "prometheus"] = "dict") -> dict[str, float] | str:
+        """Floats under fixed names (``docs/statistics.md``), for ``wandb.log``, ``log_dict``, TensorBoard and the like. Figures that there
+        are none of, such as those of a cache without a cache, are left out. ``format="prometheus"``: as text that Prometheus reads.
 
         >>> loader = Loader("photos", batch_size=4, transforms=[Resize((8, 8))], framework="numpy")
         >>> for batch in loader: pass
         >>> loader.metrics()["fullbore_batches_total"]
         3.0
+        >>> print(loader.metrics(format="prometheus").split("# HELP ")[3].strip())
+        fullbore_samples_total Samples taken, as far as a batch shows how many it holds.
+        # TYPE fullbore_samples_total counter
+        fullbore_samples_total 12.0
         """
-        return from_loop(self._figures(), prefix)
+        if format not in ("dict", "prometheus"):
+            raise UsageError(f"metrics: format={format!r} is not 'dict' or 'prometheus'")
+        stats = self._stats()
+        found = {prefix + row["name"]: _value(stats, row["path"]) for row in metrics_table()}
+        metrics = {name: float(value) for name, value in found.items() if value is not None}
+        return metrics if format == "dict" else _as_prometheus(metrics, prefix)
 
     def postfix(self) -> dict[str, str]:
         """Three short values for a progress bar: ``bar.set_postfix(loader.postfix())``."""

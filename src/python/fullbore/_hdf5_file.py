@@ -1,5 +1,5 @@
 """Writing HDF5 without libhdf5's lock: numbers go to their places in a plain file, and ``fullbore-hdf5 adopt`` puts the structure around
-them at the end. The layout of what it is told is that of src/model/hdf5_adopt.h.
+them at the end. The layout of what it is told is that of src/model/hdf5/hdf5_adopt.h.
 
 Until then the file is ``.NAME.partial``. Whoever writes it, this or the command, holds a lock on it, and empties it only when it is certain
 that the file it locked still has that name: between opening and locking another build may have given it its final one.
@@ -45,7 +45,7 @@ def find_helper() -> str:
     for place in places:
         if place and os.access(place, os.X_OK):
             return str(place)
-    raise Error("HDF5 files need the program fullbore-hdf5, which is not there", stage="build",
+    raise Error("HDF5 files need the program fullbore-hdf5, which was not found", stage="build",
                 remedy="it is installed with the package; FULLBORE_HDF5_HELPER may name it")
 
 
@@ -98,7 +98,7 @@ class Hdf5File:
         if not os.path.lexists(self.path):
             return
         if self.path.exists() and not self.path.is_file():
-            raise Error("the output is there and is no file", stage="build", path=str(self.path))
+            raise Error("the output exists and is not a file", stage="build", path=str(self.path))
         if not self.overwrite:
             raise self._is_there()
 
@@ -112,7 +112,7 @@ class Hdf5File:
             raise
 
     def _is_there(self) -> Error:
-        return Error("the output is there already", stage="build", path=str(self.path), remedy="overwrite=True replaces it, at the end")
+        return Error("the output already exists", stage="build", path=str(self.path), remedy="overwrite=True replaces it, at the end")
 
     def _lock(self, fd: int) -> None:
         try:
@@ -220,11 +220,12 @@ class Hdf5File:
             os.close(read)
         if status != 0:
             lines = [line for line in said.decode(errors="replace").splitlines() if not line.startswith("p ")]
-            why = " ".join(lines).encode("unicode_escape").decode("ascii") or "it ended without a word"
+            why = " ".join(lines).encode("unicode_escape").decode("ascii") or "it ended without a message"
             raise Error(f"fullbore-hdf5 could not make the file: {why}", stage="build", path=str(self.path))
 
     def _follow(self, child: int, pipe: int) -> tuple[int, bytes]:
-        """Until it ends: its status and what it said. Whoever says nothing and writes nothing for the time that an answer may take is ended."""
+        """Until it ends: its status and what it said. Whoever says nothing and writes nothing for the time that an answer may take is
+        ended."""
         os.set_blocking(pipe, False)
         said, moved, seen, limit = bytearray(), time.monotonic(), os.fstat(self.fd), _timeout()
         while True:
@@ -237,7 +238,7 @@ class Hdf5File:
                 moved, seen = time.monotonic(), now
             if time.monotonic() - moved > limit:
                 _end(child)
-                raise Error(f"fullbore-hdf5 did not get on for {limit} s and was ended", stage="build", path=str(self.path),
+                raise Error(f"fullbore-hdf5 made no progress for {limit} s and was stopped", stage="build", path=str(self.path),
                             remedy="if the storage is slow, set FULLBORE_HDF5_TIMEOUT to more seconds")
             time.sleep(0.01)
 

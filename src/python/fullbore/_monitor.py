@@ -98,9 +98,8 @@ class Monitor(Explains, Generic[T]):
     def __repr__(self) -> str:
         return f"<monitor of {self._iterable!r}>"
 
-    def _figures(self) -> dict[str, Any]:
-        figures: dict[str, Any] = json.loads(self._core.figures())
-        return figures
+    def _stats(self) -> dict[str, Any]:
+        return {"loop": json.loads(self._core.figures())}
 
     def _verdict(self) -> str:
         return self._core.verdict() if self._loader is None else self._loader._verdict()

@@ -79,4 +79,4 @@ class OwnSampler:
     def __len__(self) -> int:
         """Samples of an epoch on this rank."""
         count, world = self._loader.sample_count, self._loader.world_size
-        return -(-count // world)
+        return (count + world - 1) // world

@@ -64,8 +64,8 @@ def build(
     ``splits=(80, 10, 10)`` are shares of train, val and test, by a hash of the key, as ``fullbore build --split`` does it: rows are in the
     order of splits then, ``split`` has a number for each, and attributes ``rows_train``, ``rows_val``, ``rows_test`` say which they are.
 
-    While a batch is computed, the next ones are read and the last ones are written; ``streams`` batches are begun and not yet fetched. With a
-    CUDA device batches use that many streams in turn, and times are those of CUDA events.
+    While a batch is computed, the next ones are read and the last ones are written; ``streams`` batches are begun and not yet fetched. With
+    a CUDA device batches use that many streams in turn, and times are those of CUDA events.
 
     A line on the terminal says how far it is; ``progress=False`` leaves it out, and a function is called with the report after each batch
     instead.
@@ -235,8 +235,9 @@ class _Job:
         """What the file was made with, but for where the source lay."""
         given = {name: _shown(value) for name, value in sorted(self.loader.items())}
         found: dict[str, Attribute] = {
-            "function": _name(self.fn), "batch": self.batch, "device": self.device, "streams": self.streams, "fields": ",".join(self.fields),
-            "flatten": int(self.flatten), "on_nan": self.on_nan, "on_error": self.on_error, "loader": json.dumps(given, ensure_ascii=False)}
+            "function": _name(self.fn), "batch": self.batch, "device": self.device, "streams": self.streams,
+            "fields": ",".join(self.fields), "flatten": int(self.flatten), "on_nan": self.on_nan, "on_error": self.on_error,
+            "loader": json.dumps(given, ensure_ascii=False)}
         if self.splits is not None:
             found |= {"split_shares": tuple(float(share) for share in (*self.splits, 0.0, 0.0))[:3], "split_seed": self.split_seed}
         return found

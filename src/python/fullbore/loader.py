@@ -21,7 +21,7 @@ from . import _fullbore
 from ._arguments import plain_values, refuse_unknown, steps_of, with_labels
 from ._buckets import LengthBuckets
 from ._device import device_name, device_values, split_for_device
-from ._explain import Explains, from_loop
+from ._explain import Explains
 from ._map import Step
 from ._rank import known_rank
 from ._sampler import Order, OwnSampler, length
@@ -360,24 +360,9 @@ class Loader(Explains):
         return stats
 
     def status_line(self) -> str:
-        """Accelerator, CPU, memory, disk, and what the loop waits for: the line of ``fullbore watch``. From the first call on a thread looks
-        at the machine twice a second; rates need two looks."""
+        """Accelerator, CPU, memory, disk, and what the loop waits for: the line of ``fullbore watch``. From the first call on a thread
+        looks at the machine twice a second; rates need two looks."""
         return self._core.status_line(self._looking())
-
-    def metrics(self, prefix: str = "fullbore_") -> dict[str, float]:
-        """Floats under fixed names (``docs/monitor.md``), for ``wandb.log``, ``log_dict``, TensorBoard and the like."""
-        stats = self.stats()
-        stages = {stage["name"]: stage for stage in stats["stages"]}
-        own = {
-            "read_bytes_total": stages["read"]["bytes"], "reads_total": stages["read"]["items"],
-            "read_seconds_total": stages["read"]["busy_seconds"], "decode_seconds_total": stages["decode"]["busy_seconds"],
-            "transform_seconds_total": stages["transform"]["busy_seconds"],
-            "workers_idle_seconds_total": stages["decode"]["waiting_for_input_seconds"],
-            "reads_in_flight": stats["io"]["in_flight"], "ahead_batches": stats["ahead_batches"], "held_batches": stats["held_batches"],
-            "memory_used_bytes": stats["budget"]["used_bytes"], "memory_limit_bytes": stats["budget"]["limit_bytes"],
-            "bad_samples_total": stats["bad"],
-        }
-        return from_loop(stats["loop"], prefix) | {prefix + name: float(value) for name, value in own.items()}
 
     def trace(self, file: Path, batches: int = 100) -> None:
         """What each thread does until so many more batches were taken, as Chrome trace events: open ``file`` at https://ui.perfetto.dev.
@@ -398,9 +383,8 @@ class Loader(Explains):
             self._look = _fullbore._Monitor(1)
         return self._look
 
-    def _figures(self) -> dict[str, Any]:
-        figures: dict[str, Any] = json.loads(self._core.stats())["loop"]
-        return figures
+    def _stats(self) -> dict[str, Any]:
+        return self.stats()
 
     def _verdict(self) -> str:
         return self._core.verdict(self._looking())

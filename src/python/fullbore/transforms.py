@@ -19,8 +19,9 @@ from typing import Any, ClassVar, Literal, get_args
 from .errors import UsageError
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "CropBox", "CropOrPad", "Grayscale", "LogMel", "Map", "Mono", "Normalize", "Pad", "RandomCrop", "RandomGrayscale",
-    "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip", "Resize", "SampleInstances", "SpecAugment", "Transform",
+    "CenterCrop", "ColorJitter", "CropBox", "CropOrPad", "Grayscale", "LogMel", "Map", "Mono", "Normalize", "Pad", "RandomCrop",
+    "RandomGrayscale", "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip", "Resize", "SampleInstances", "SpecAugment",
+    "Transform",
 ]
 
 Size = int | Sequence[int]
@@ -275,6 +276,7 @@ class Pad(Transform):
 @dataclass(frozen=True, init=False)
 class CropOrPad(Transform):
     """Clips of one length: longer recordings are cut, shorter ones followed by silence. Of a large file only the clip is read.
+    ``batch.draws[i]`` says what was used: ``start`` and ``samples``.
 
     >>> CropOrPad(24000, random=True).spec
     'crop_or_pad samples=24000 random=1'
@@ -371,7 +373,10 @@ class LogMel(Transform):
 
 @dataclass(frozen=True, init=False)
 class SpecAugment(Transform):
-    """Bands of frequencies and stretches of time of a spectrogram are blanked; stands behind ``LogMel``. Named as torchaudio's.
+    """Bands of frequencies and stretches of time of a spectrogram are blanked. Named as torchaudio's.
+
+    Of sound it stands behind ``LogMel``. Of arrays, such as rows that ``fullbore build`` wrote, it takes samples whose last two dimensions
+    are mels and frames.
 
     Each band is 0 to ``freq_mask_param`` mels wide, each stretch 0 to ``time_mask_param`` frames long and no longer than ``p`` of all of
     them. ``fill="mean"`` puts the spectrogram's mean there.

@@ -44,10 +44,10 @@ static void center_axis(uint32_t in, uint32_t want, double *at, double *outer)
     *outer = in < want ? (want - in) / 2 : 0;
 }
 
-static int center_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static int center_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
     const struct crop *p = params;
-    (void)rng, (void)d, (void)e;
+    (void)rng, (void)e;
     s->out_height = p->height;
     s->out_width = p->width;
     center_axis(s->in_height, p->height, &s->value[AT_TOP], &s->value[OUTER_TOP]);
@@ -63,7 +63,7 @@ static uint32_t border_axis(const struct crop *p, uint32_t *size, uint32_t want)
     return outer;
 }
 
-static int random_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static int random_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
     const struct crop *p = params;
     uint32_t height = s->in_height + p->padding[1] + p->padding[3], width = s->in_width + p->padding[0] + p->padding[2];
@@ -79,7 +79,6 @@ static int random_plan(const void *params, struct rng *rng, struct step_plan *s,
     s->value[AT_LEFT] = draw_below(rng, width - p->width + 1);
     s->out_height = p->height;
     s->out_width = p->width;
-    d->has |= DRAW_HAS_CROP;
     return 0;
 }
 
@@ -151,6 +150,7 @@ static const struct option random_options[] = {
 
 const struct transform_ops transform_center_crop = {
     .name = "center_crop",
+    .takes = TAKES_IMAGES,
     .options = center_options,
     .params_size = sizeof(struct crop),
     .check = center_check,
@@ -165,6 +165,7 @@ const struct transform_ops transform_center_crop = {
 
 const struct transform_ops transform_random_crop = {
     .name = "random_crop",
+    .takes = TAKES_IMAGES,
     .flags = TRANSFORM_IS_RANDOM,
     .options = random_options,
     .params_size = sizeof(struct crop),

@@ -54,7 +54,7 @@ static bool place_axis(double low, double high, double margin, uint32_t size, do
     return *length > 0;
 }
 
-static int box_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static int box_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
     const struct crop_box *p = params;
     const double *box = s->labels;
@@ -63,7 +63,6 @@ static int box_plan(const void *params, struct rng *rng, struct step_plan *s, st
         return error_set(e, FB_E_USAGE, "transform", "crop_box: this sample has no labels");
     bool is_good = place_axis(box[0], box[2], p->margin, s->in_width, &s->value[AT_LEFT], &s->out_width) &&
                    place_axis(box[1], box[3], p->margin, s->in_height, &s->value[AT_TOP], &s->out_height);
-    d->has |= DRAW_HAS_CROP;
     if (is_good)
         return 0;
     error_set(e, FB_E_DATA, "transform", "crop_box: the box from (%g, %g) to (%g, %g) has no pixels inside the image of %u x %u", box[0],
@@ -99,6 +98,7 @@ static const struct option box_options[] = {
 
 const struct transform_ops transform_crop_box = {
     .name = "crop_box",
+    .takes = TAKES_IMAGES,
     .options = box_options,
     .params_size = sizeof(struct crop_box),
     .check = box_check,

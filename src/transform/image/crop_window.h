@@ -3,8 +3,8 @@
  * An axis of `size` pixels is bordered by `inner` pixels on each side, the result by `outer` pixels again (pad_if_needed pads what was
  * padded before), and the window begins at position `at` of that. Borders are filled as Pillow's ImageOps.expand or numpy.pad do.
  */
-#ifndef FB_TRANSFORM_WINDOW_H
-#define FB_TRANSFORM_WINDOW_H
+#ifndef FB_TRANSFORM_IMAGE_CROP_WINDOW_H
+#define FB_TRANSFORM_IMAGE_CROP_WINDOW_H
 
 #include "transform/transform_ops.h"
 

@@ -26,6 +26,7 @@ static const struct option digest_options[] = {{0}};
 
 const struct transform_ops transform_digest = {
     .name = "digest",
+    .takes = TAKES_IMAGES,
     .flags = TRANSFORM_IS_LAST,
     .options = digest_options,
 };

@@ -1,5 +1,5 @@
-#ifndef FB_TRANSFORM_DIGEST_H
-#define FB_TRANSFORM_DIGEST_H
+#ifndef FB_TRANSFORM_IMAGE_DIGEST_H
+#define FB_TRANSFORM_IMAGE_DIGEST_H
 
 #include "base/error.h"
 #include "model/image.h"

@@ -34,29 +34,32 @@ static const struct step_labels *flip_labels(const void *params)
     return &((const struct flip *)params)->labels;
 }
 
-static bool flip_draw(const void *params, struct rng *rng, struct step_plan *s)
+static int flip_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
-    bool is_flipped = draw_chance(rng, ((const struct flip *)params)->p);
-    s->value[IS_FLIPPED] = is_flipped;
+    (void)e;
+    s->value[IS_FLIPPED] = draw_chance(rng, ((const struct flip *)params)->p);
     s->out_height = s->in_height;
     s->out_width = s->in_width;
+    return 0;
+}
+
+/* Two flips are none. */
+static bool is_flipped_in_all(const struct drawn *d, int count)
+{
+    bool is_flipped = false;
+    for (int i = 0; i < count; i++)
+        is_flipped ^= d[i].value[IS_FLIPPED] != 0;
     return is_flipped;
 }
 
-static int horizontal_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static void horizontal_show(const struct drawn *d, int count, struct json_writer *w)
 {
-    (void)e;
-    d->has |= DRAW_HAS_HFLIP;
-    d->hflip ^= flip_draw(params, rng, s);
-    return 0;
+    json_put(w, J_BOOL("hflip", is_flipped_in_all(d, count)));
 }
 
-static int vertical_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static void vertical_show(const struct drawn *d, int count, struct json_writer *w)
 {
-    (void)e;
-    d->has |= DRAW_HAS_VFLIP;
-    d->vflip ^= flip_draw(params, rng, s);
-    return 0;
+    json_put(w, J_BOOL("vflip", is_flipped_in_all(d, count)));
 }
 
 static struct region horizontal_back(const void *params, const struct step_plan *s, struct region out)
@@ -122,13 +125,15 @@ static const struct option flip_options[] = {
 
 const struct transform_ops transform_random_horizontal_flip = {
     .name = "random_horizontal_flip",
+    .takes = TAKES_IMAGES,
     .flags = TRANSFORM_IS_RANDOM | TRANSFORM_IS_FLIP,
     .options = flip_options,
     .params_size = sizeof(struct flip),
     .defaults = set_defaults,
     .check = flip_check,
     .labels = flip_labels,
-    .plan = horizontal_plan,
+    .plan = flip_plan,
+    .show = horizontal_show,
     .back = horizontal_back,
     .is_idle = flip_is_idle,
     .memory = flip_memory,
@@ -137,13 +142,15 @@ const struct transform_ops transform_random_horizontal_flip = {
 
 const struct transform_ops transform_random_vertical_flip = {
     .name = "random_vertical_flip",
+    .takes = TAKES_IMAGES,
     .flags = TRANSFORM_IS_RANDOM | TRANSFORM_IS_FLIP,
     .options = flip_options,
     .params_size = sizeof(struct flip),
     .defaults = set_defaults,
     .check = flip_check,
     .labels = flip_labels,
-    .plan = vertical_plan,
+    .plan = flip_plan,
+    .show = vertical_show,
     .back = vertical_back,
     .is_idle = flip_is_idle,
     .memory = flip_memory,

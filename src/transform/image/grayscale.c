@@ -16,23 +16,28 @@ static void set_defaults(void *params)
     *(struct grayscale *)params = (struct grayscale){.channels = 3, .p = 0.1};
 }
 
-static int always_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static int always_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
-    (void)params, (void)rng, (void)d, (void)e;
+    (void)params, (void)rng, (void)e;
     s->value[IS_GRAY] = 1;
     s->out_height = s->in_height;
     s->out_width = s->in_width;
     return 0;
 }
 
-static int random_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static int random_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
-    always_plan(params, rng, s, d, e);
-    bool is_gray = draw_chance(rng, ((const struct grayscale *)params)->p);
-    s->value[IS_GRAY] = is_gray;
-    d->has |= DRAW_HAS_GRAY;
-    d->gray |= is_gray;
+    always_plan(params, rng, s, e);
+    s->value[IS_GRAY] = draw_chance(rng, ((const struct grayscale *)params)->p);
     return 0;
+}
+
+static void gray_show(const struct drawn *d, int count, struct json_writer *w)
+{
+    bool is_gray = false;
+    for (int i = 0; i < count; i++)
+        is_gray |= d[i].value[IS_GRAY] != 0;
+    json_put(w, J_BOOL("gray", is_gray));
 }
 
 static bool gray_is_idle(const void *params, const struct step_plan *s, struct region out)
@@ -61,6 +66,7 @@ static const struct option random_options[] = {
 
 const struct transform_ops transform_grayscale = {
     .name = "grayscale",
+    .takes = TAKES_IMAGES,
     .flags = TRANSFORM_IS_POINTWISE,
     .options = always_options,
     .params_size = sizeof(struct grayscale),
@@ -71,11 +77,13 @@ const struct transform_ops transform_grayscale = {
 
 const struct transform_ops transform_random_grayscale = {
     .name = "random_grayscale",
+    .takes = TAKES_IMAGES,
     .flags = TRANSFORM_IS_RANDOM | TRANSFORM_IS_POINTWISE,
     .options = random_options,
     .params_size = sizeof(struct grayscale),
     .defaults = set_defaults,
     .plan = random_plan,
+    .show = gray_show,
     .is_idle = gray_is_idle,
     .apply = gray_apply,
 };

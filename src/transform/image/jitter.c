@@ -1,6 +1,4 @@
 /* color_jitter: brightness, contrast, saturation and hue by random factors in random order, as torchvision does on Pillow images. */
-#include <string.h>
-
 #include "transform/draws.h"
 #include "transform/image/kernels/image_kernels.h"
 #include "transform/image/pointwise.h"
@@ -51,7 +49,7 @@ static int jitter_check(void *params, struct fb_error *e)
 
 /* Eight numbers, always: three for the order (the fourth is what is left; Fisher-Yates from the front), one unused, four for the factors.
  */
-static int jitter_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static int jitter_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
     const struct jitter *p = params;
     uint8_t order[FACTORS] = {BRIGHTNESS, CONTRAST, SATURATION, HUE};
@@ -64,21 +62,27 @@ static int jitter_plan(const void *params, struct rng *rng, struct step_plan *s,
     }
     for (int i = 0; i < FACTORS; i++)
         s->value[FACTOR + i] = (float)draw_uniform(rng, p->low[i], p->high[i]);
-    memset(d->jitter_order, NOT_USED, sizeof(d->jitter_order));
     int used = 0;
     for (int i = 0; i < FACTORS; i++)
         if (p->is_used[order[i]])
-            d->jitter_order[used++] = order[i];
-    for (int i = 0; i < FACTORS; i++)
-        s->value[ORDER + i] = d->jitter_order[i];
-    d->has |= DRAW_HAS_JITTER;
-    d->brightness = p->is_used[BRIGHTNESS] ? (float)s->value[BRIGHTNESS] : 1;
-    d->contrast = p->is_used[CONTRAST] ? (float)s->value[CONTRAST] : 1;
-    d->saturation = p->is_used[SATURATION] ? (float)s->value[SATURATION] : 1;
-    d->hue = p->is_used[HUE] ? (float)s->value[HUE] : 0;
+            s->value[ORDER + used++] = order[i];
+    while (used < FACTORS)
+        s->value[ORDER + used++] = NOT_USED;
     s->out_height = s->in_height;
     s->out_width = s->in_width;
     return 0;
+}
+
+/* [["hue", 0.05], ["brightness", 1.2]], as they are applied. */
+static void jitter_show(const struct drawn *d, int count, struct json_writer *w)
+{
+    json_begin_array(w, "jitter");
+    for (int k = 0; k < count; k++)
+        for (int i = 0; i < FACTORS && d[k].value[ORDER + i] != NOT_USED; i++) {
+            int which = (int)d[k].value[ORDER + i];
+            json_put(w, J_ARRAY(NULL, J(NULL, factor_names[which]), J_DIGITS(NULL, 9, d[k].value[FACTOR + which])));
+        }
+    json_end(w);
 }
 
 /* Contrast turns around the mean of the whole image. */
@@ -150,11 +154,13 @@ static const struct option jitter_options[] = {
 
 const struct transform_ops transform_color_jitter = {
     .name = "color_jitter",
+    .takes = TAKES_IMAGES,
     .flags = TRANSFORM_IS_RANDOM | TRANSFORM_IS_POINTWISE,
     .options = jitter_options,
     .params_size = sizeof(struct jitter),
     .check = jitter_check,
     .plan = jitter_plan,
+    .show = jitter_show,
     .back = jitter_back,
     .seen = jitter_seen,
     .is_idle = jitter_is_idle,

@@ -4,8 +4,8 @@
  * / d to 48 bits, one rounding at the end. That is tried against the tables when they are made; should one value differ, is_arithmetic
  * stays false and the tables are used.
  */
-#ifndef FB_TRANSFORM_LEVELS_H
-#define FB_TRANSFORM_LEVELS_H
+#ifndef FB_TRANSFORM_IMAGE_LEVELS_H
+#define FB_TRANSFORM_IMAGE_LEVELS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,10 +16,6 @@ struct levels {
     bool is_arithmetic;
     float mean[3], high[3], low[3]; /* 1 / std = high + low */
 };
-
-/* Rounded to nearest even. */
-uint16_t level_to_f16(float v);
-uint16_t level_to_bf16(float v);
 
 void levels_build(struct levels *l, const float mean[3], const float std[3]);
 

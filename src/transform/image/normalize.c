@@ -37,7 +37,8 @@ static const struct option normalize_options[] = {
 
 const struct transform_ops transform_normalize = {
     .name = "normalize",
-    .flags = TRANSFORM_IS_LAST,
+    .takes = TAKES_IMAGES,
+    .flags = TRANSFORM_IS_LAST | TRANSFORM_ON_DEVICE,
     .options = normalize_options,
     .params_size = sizeof(struct normalize),
     .check = normalize_check,

@@ -1,5 +1,5 @@
-#ifndef FB_TRANSFORM_NORMALIZE_H
-#define FB_TRANSFORM_NORMALIZE_H
+#ifndef FB_TRANSFORM_IMAGE_NORMALIZE_H
+#define FB_TRANSFORM_IMAGE_NORMALIZE_H
 
 #include "transform/image/levels.h"
 

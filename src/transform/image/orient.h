@@ -1,7 +1,7 @@
 /* EXIF orientation: the picture as it should be seen, and back to the pixels as they are stored. Equal to Pillow's ImageOps.exif_transpose.
  */
-#ifndef FB_TRANSFORM_ORIENT_H
-#define FB_TRANSFORM_ORIENT_H
+#ifndef FB_TRANSFORM_IMAGE_ORIENT_H
+#define FB_TRANSFORM_IMAGE_ORIENT_H
 
 #include <stdbool.h>
 

@@ -45,9 +45,9 @@ static bool pad_fixed(const void *params, bool is_fixed, uint32_t *height, uint3
     return is_fixed;
 }
 
-static int pad_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static int pad_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
-    (void)rng, (void)d, (void)e;
+    (void)rng, (void)e;
     s->out_height = s->in_height;
     s->out_width = s->in_width;
     pad_fixed(params, true, &s->out_height, &s->out_width);
@@ -90,6 +90,7 @@ static const struct option pad_options[] = {
 
 const struct transform_ops transform_pad = {
     .name = "pad",
+    .takes = TAKES_IMAGES,
     .options = pad_options,
     .params_size = sizeof(struct pad),
     .check = pad_check,

@@ -1,6 +1,6 @@
 /* What steps that work pixel by pixel, in place, share. */
-#ifndef FB_TRANSFORM_POINTWISE_H
-#define FB_TRANSFORM_POINTWISE_H
+#ifndef FB_TRANSFORM_IMAGE_POINTWISE_H
+#define FB_TRANSFORM_IMAGE_POINTWISE_H
 
 #include "model/image.h"
 

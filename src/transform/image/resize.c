@@ -84,10 +84,10 @@ static void keep_shape(const struct resize *p, struct step_plan *s)
     s->out_width = (uint32_t)(width < 1 ? 1 : width > UINT32_MAX ? UINT32_MAX : width);
 }
 
-static int resize_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static int resize_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
     const struct resize *p = params;
-    (void)rng, (void)d;
+    (void)rng;
     s->out_height = p->height;
     s->out_width = p->width;
     if (is_shorter_side(p))
@@ -170,6 +170,7 @@ static const struct option resize_options[] = {
 
 const struct transform_ops transform_resize = {
     .name = "resize",
+    .takes = TAKES_IMAGES,
     .options = resize_options,
     .params_size = sizeof(struct resize),
     .check = resize_check,

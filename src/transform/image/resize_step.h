@@ -1,6 +1,6 @@
 /* Resizing as a step of a pipeline: what resize and random_resized_crop share. */
-#ifndef FB_TRANSFORM_RESIZE_STEP_H
-#define FB_TRANSFORM_RESIZE_STEP_H
+#ifndef FB_TRANSFORM_IMAGE_RESIZE_STEP_H
+#define FB_TRANSFORM_IMAGE_RESIZE_STEP_H
 
 #include "transform/image/kernels/resample.h"
 #include "transform/transform_ops.h"

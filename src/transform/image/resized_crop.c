@@ -88,13 +88,12 @@ static void fall_back(const struct resized_crop *p, struct step_plan *s)
     s->value[LEFT] = floor((s->in_width - s->value[WIDTH]) / 2);
 }
 
-static int resized_crop_plan(const void *params, struct rng *rng, struct step_plan *s, struct draw *d, struct fb_error *e)
+static int resized_crop_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
     const struct resized_crop *p = params;
     (void)e;
     s->out_height = p->height;
     s->out_width = p->width;
-    d->has |= DRAW_HAS_CROP;
     for (int i = 0; i < TRIES; i++)
         if (try_crop(p, rng, s))
             return 0;
@@ -176,6 +175,7 @@ static const struct option resized_crop_options[] = {
 
 const struct transform_ops transform_random_resized_crop = {
     .name = "random_resized_crop",
+    .takes = TAKES_IMAGES,
     .flags = TRANSFORM_IS_RANDOM,
     .options = resized_crop_options,
     .params_size = sizeof(struct resized_crop),

@@ -1,6 +1,6 @@
 /* The last step: 8-bit pixels into the sample's place, in its type and layout, mirrored on the way if flips were drawn. */
-#ifndef FB_TRANSFORM_STORE_H
-#define FB_TRANSFORM_STORE_H
+#ifndef FB_TRANSFORM_IMAGE_STORE_H
+#define FB_TRANSFORM_IMAGE_STORE_H
 
 #include "model/image.h"
 #include "model/place.h"

@@ -1,7 +1,7 @@
 /* Numbers that are ready as they are (a function of the caller's made them) into a place. */
 #include <string.h>
 
-#include "transform/image/levels.h"
+#include "base/half.h"
 #include "transform/pipeline.h"
 
 static void store_one(const struct place *out, size_t at, float v)
@@ -9,8 +9,8 @@ static void store_one(const struct place *out, size_t at, float v)
     uint16_t half;
     switch (out->dtype) {
     case FB_FLOAT32: memcpy((float *)out->data + at, &v, sizeof(v)); return;
-    case FB_FLOAT16: half = level_to_f16(v); break;
-    default: half = level_to_bf16(v); break;
+    case FB_FLOAT16: half = half_from_f32(v); break;
+    default: half = bfloat_from_f32(v); break;
     }
     memcpy((uint16_t *)out->data + at, &half, sizeof(half));
 }

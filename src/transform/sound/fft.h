@@ -7,8 +7,8 @@
  *
  * Float32 arithmetic, twiddles rounded once from float64: the error of a bin is below 4e-7 of the signal's norm (n <= 4096).
  */
-#ifndef FB_TRANSFORM_FFT_H
-#define FB_TRANSFORM_FFT_H
+#ifndef FB_TRANSFORM_SOUND_FFT_H
+#define FB_TRANSFORM_SOUND_FFT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * written in vectors of eight, which the compiler splits where the processor has shorter ones; nothing is fused, so both give the same
  * bytes.
  */
-#ifndef FB_TRANSFORM_FFT_BODY_H
-#define FB_TRANSFORM_FFT_BODY_H
+#ifndef FB_TRANSFORM_SOUND_FFT_BODY_H
+#define FB_TRANSFORM_SOUND_FFT_BODY_H
 
 #include "transform/sound/fft.h"
 #include "transform/sound/lanes.h"

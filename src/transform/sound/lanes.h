@@ -1,6 +1,6 @@
 /* Eight float32, or four float64, as one value, by the compiler's vector types: one instruction each with AVX2, two without. */
-#ifndef FB_TRANSFORM_LANES_H
-#define FB_TRANSFORM_LANES_H
+#ifndef FB_TRANSFORM_SOUND_LANES_H
+#define FB_TRANSFORM_SOUND_LANES_H
 
 #include <stdint.h>
 #include <string.h>

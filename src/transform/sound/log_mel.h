@@ -5,8 +5,8 @@
  *
  * The logarithm is a series with an error below 1e-6 of the result plus 4e-7 (natural log); see docs/sound.md for the whole.
  */
-#ifndef FB_TRANSFORM_LOG_MEL_H
-#define FB_TRANSFORM_LOG_MEL_H
+#ifndef FB_TRANSFORM_SOUND_LOG_MEL_H
+#define FB_TRANSFORM_SOUND_LOG_MEL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Eight frames through everything, compiled once in plain C and once for AVX2; see fft_body.h. */
-#ifndef FB_TRANSFORM_LOG_MEL_BODY_H
-#define FB_TRANSFORM_LOG_MEL_BODY_H
+#ifndef FB_TRANSFORM_SOUND_LOG_MEL_BODY_H
+#define FB_TRANSFORM_SOUND_LOG_MEL_BODY_H
 
 #include "transform/sound/lanes.h"
 #include "transform/sound/log_mel_internal.h"

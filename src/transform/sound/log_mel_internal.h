@@ -1,6 +1,6 @@
 /* What log_mel.c and its kernels share. */
-#ifndef FB_TRANSFORM_LOG_MEL_OWN_H
-#define FB_TRANSFORM_LOG_MEL_OWN_H
+#ifndef FB_TRANSFORM_SOUND_LOG_MEL_INTERNAL_H
+#define FB_TRANSFORM_SOUND_LOG_MEL_INTERNAL_H
 
 #include "transform/sound/log_mel.h"
 

@@ -1,6 +1,6 @@
 /* Triangular filters on the mel scale, each a run of weights: of 513 bins a filter of 64 uses about 16. */
-#ifndef FB_TRANSFORM_MEL_BANK_H
-#define FB_TRANSFORM_MEL_BANK_H
+#ifndef FB_TRANSFORM_SOUND_MEL_BANK_H
+#define FB_TRANSFORM_SOUND_MEL_BANK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SpecAugment: bands of frequencies and stretches of time of a spectrogram are blanked. Which ones is drawn from the sample's own
  * stream. */
-#ifndef FB_TRANSFORM_SPEC_AUGMENT_H
-#define FB_TRANSFORM_SPEC_AUGMENT_H
+#ifndef FB_TRANSFORM_SOUND_SPEC_AUGMENT_H
+#define FB_TRANSFORM_SOUND_SPEC_AUGMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT.parent / "shared" / "data"
-TOOL = Path(os.environ.get("FB_BUILD_DIR", ROOT / "build")) / "tests" / "array" / "array_tool"
+TOOL = Path(os.environ.get("FB_BUILD_DIR", ROOT / "build")) / "tests/codec/array/array_tool"
 
 E_IO, E_DATA, E_USAGE, E_UNSUPPORTED = -2, -3, -4, -7
 PLAIN, SWAPPED, U8, S16, S24, S32, F32, F64, ALAW, MULAW = range(10)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from array_tool import TOOL, Tool  # noqa: E402
+from array_tool import TOOL, Tool
 
 
 @pytest.fixture

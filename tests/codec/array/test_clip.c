@@ -13,23 +13,25 @@ static void a_longer_recording_is_cut_at_the_draw(void **state)
     (void)state;
     bool seen[11] = {false};
     for (uint64_t draw = 0; draw < 1000; draw++) {
-        struct clip c = clip_crop_or_pad(110, 100, draw * 0x9e3779b97f4a7c15);
+        struct clip c = clip_crop_or_pad((struct clip){.frames = 110}, 100, draw * 0x9e3779b97f4a7c15);
         assert_true(c.first <= 10 && c.frames == 100 && c.after == 0);
         seen[c.first] = true;
     }
     for (int i = 0; i < 11; i++)
         assert_true(seen[i]);
-    assert_int_equal(clip_crop_or_pad(110, 100, 0).first, 0);
+    assert_int_equal(clip_crop_or_pad((struct clip){.frames = 110}, 100, 0).first, 0);
 }
 
 static void a_shorter_recording_is_followed_by_silence_whatever_the_draw(void **state)
 {
     (void)state;
     for (uint64_t draw = 0; draw < 100; draw++) {
-        struct clip c = clip_crop_or_pad(60, 100, draw);
+        struct clip c = clip_crop_or_pad((struct clip){.frames = 60}, 100, draw);
         assert_true(c.first == 0 && c.frames == 60 && c.after == 40);
     }
-    struct clip equal = clip_crop_or_pad(100, 100, 12345), empty = clip_crop_or_pad(0, 100, 7), none = clip_crop_or_pad(UINT64_MAX, 0, 99);
+    struct clip equal = clip_crop_or_pad((struct clip){.frames = 100}, 100, 12345),
+                empty = clip_crop_or_pad((struct clip){.frames = 0}, 100, 7),
+                none = clip_crop_or_pad((struct clip){.frames = UINT64_MAX}, 0, 99);
     assert_true(equal.first == 0 && equal.frames == 100 && equal.after == 0);
     assert_true(empty.frames == 0 && empty.after == 100);
     assert_true(none.frames == 0 && none.after == 0 && none.first == 99);

@@ -121,7 +121,7 @@ def test_other_peoples_files_equal_numpy(tool: Tool) -> None:
 @pytest.mark.parametrize(("x", "words"), [
     (np.array([{}, None], dtype=object), "object array: its bytes are a pickle"), (np.array(["a", "bc"]), "strings"),
     (np.array([b"a"]), "strings"), (np.zeros(3, "c8"), "complex"), (np.zeros(3, "M8[s]"), "dates"),
-    (np.zeros(3, "V2"), "bfloat16 is saved so"), (np.zeros(3, [("a", "f4"), ("b", "i4")]), "structured dtype"),
+    (np.zeros(3, "V2"), "bfloat16 is saved like this"), (np.zeros(3, [("a", "f4"), ("b", "i4")]), "structured dtype"),
     (np.zeros(3, np.longdouble), "neither of 2, 4 nor 8 bytes"),
 ])
 def test_what_is_not_plain_numbers_is_refused_by_name(tool: Tool, x: np.ndarray, words: str) -> None:
@@ -184,7 +184,7 @@ def test_other_ways_to_write_the_same_header_are_read(tool: Tool, text: str) -> 
 def test_an_unknown_version_and_a_header_of_gigabytes_are_refused(tool: Tool) -> None:
     with pytest.raises(Refused, match="version 4.0"):
         tool.load(b"\x93NUMPY\x04\x00" + b"\0" * 100)
-    with pytest.raises(Refused, match="more than any has"):
+    with pytest.raises(Refused, match="more than any header has"):
         tool.load(b"\x93NUMPY\x02\x00" + b"\xff" * 100)
 
 

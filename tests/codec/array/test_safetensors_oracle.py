@@ -49,7 +49,7 @@ GOOD = tensor("F32", [2, 2], 0, 16)
 REFUSED = {
     "overlaps another one": file({"a": GOOD, "b": tensor("F32", [2, 2], 8, 24)}, bytes(24)),
     "leaves a gap before it": file({"a": GOOD, "b": tensor("F32", [1], 20, 24)}, bytes(24)),
-    "belong to none": file({"a": GOOD}, bytes(17)), "reaches beyond the end": file({"a": GOOD}, bytes(15)),
+    "belong to no tensor": file({"a": GOOD}, bytes(17)), "reaches beyond the end": file({"a": GOOD}, bytes(15)),
     "does not have the size": file({"a": tensor("F32", [2, 3], 0, 16)}, bytes(16)),
     "make no range": file({"a": tensor("F32", [2, 2], 16, 0)}, bytes(16)),
     "make no range ": file({"a": tensor("F32", [2, 2], -16, 0)}, bytes(16)),
@@ -63,7 +63,7 @@ REFUSED = {
     "header claims 1000 bytes": file({"a": GOOD}, bytes(16), 1000), "name that is too long": file({"a" * 256: GOOD}, bytes(16)),
     "holds no tensors": file({}), "holds no tensors ": file({"__metadata__": {"a": "b"}}),
     "257 tensors": file({str(i): tensor("U8", [0], 0, 0) for i in range(257)}),
-    "4 MiB are the most": file(b"{" + b" " * (5 << 20) + b"}"),
+    "at most 4 MiB are read": file(b"{" + b" " * (5 << 20) + b"}"),
     "size its shape asks for": file({"a": tensor("F64", [2**62, 8], 0, 16)}, bytes(16)),
 }
 

@@ -11,7 +11,7 @@ import pytest
 import scipy.io.wavfile
 import soundfile
 from array_tool import DATA, E_DATA, E_UNSUPPORTED, Array, Refused, Tool
-from wav_files import AMBISONIC_TAIL, ALAW_TAG, FLOAT, MULAW_TAG, PCM, chunk, ds64, extensible, fmt, riff
+from wav_files import ALAW_TAG, AMBISONIC_TAIL, FLOAT, MULAW_TAG, PCM, chunk, ds64, extensible, fmt, riff
 
 RAW = np.random.default_rng(7).integers(0, 256, 960).astype(np.uint8).tobytes()
 

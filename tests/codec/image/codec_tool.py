@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT.parent / "shared" / "data"
-TOOL = Path(os.environ.get("FB_BUILD_DIR", ROOT / "build")) / "tests" / "codec" / "decode_tool"
+TOOL = Path(os.environ.get("FB_BUILD_DIR", ROOT / "build")) / "tests/codec/image/decode_tool"
 
 
 class Refused(Exception):

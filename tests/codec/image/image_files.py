@@ -58,7 +58,7 @@ def png_rows(samples: np.ndarray, depth: int) -> bytes:
 def png(rng: np.random.Generator, height: int, width: int, color: int, depth: int, interlaced: bool = False, extra: bytes = b"") -> bytes:
     channels = CHANNELS[color]
     samples = rng.integers(0, 2**depth, (height, width, channels))
-    passes = [samples[t::dy, l::dx] for t, l, dy, dx in ADAM7] if interlaced else [samples]
+    passes = [samples[top::dy, left::dx] for top, left, dy, dx in ADAM7] if interlaced else [samples]
     raw = b"".join(png_rows(p.reshape(p.shape[0], p.shape[1] * channels), depth) for p in passes if p.size)
     head = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, int(interlaced))
     if color == 3:

@@ -16,8 +16,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 sys.path.insert(0, str(Path(__file__).parent))
-import image_files  # noqa: E402
-from codec_tool import DATA, TOOL, Refused, Tool  # noqa: E402
+import image_files
+from codec_tool import DATA, TOOL, Refused, Tool
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason=f"{TOOL.name} is not built (FB_BUILD_DIR says where)")
 FB_E_DATA = -3

@@ -52,7 +52,8 @@ def answer(files: list[tuple[str, bytes]], operation: int, node: int, body: byte
         return struct.pack("<5Q10I", 0, 0, 0, len(files), 0, 4096, 255, 4096, *[0] * 7)
     if operation == READDIR:
         (offset,) = struct.unpack_from("<Q", body, 8)
-        names = [(1, stat.S_IFDIR >> 12, "."), (1, stat.S_IFDIR >> 12, ".."), *((i + 2, stat.S_IFREG >> 12, n) for i, (n, _) in enumerate(files))]
+        names = [(1, stat.S_IFDIR >> 12, "."), (1, stat.S_IFDIR >> 12, ".."),
+                 *((i + 2, stat.S_IFREG >> 12, n) for i, (n, _) in enumerate(files))]
         return b"".join(entry(n, k, name.encode(), i + 1) for i, (n, k, name) in enumerate(names) if i >= offset)
     return b"" if operation in (RELEASE, RELEASEDIR, FLUSH, ACCESS) else errno.ENOSYS
 

@@ -29,7 +29,8 @@ class Listing(Handler):
             return
         n = bisect.bisect_right(range(s.count), after, key=self.key) if after else 0
         end = min(n + 1000, s.count)
-        out = [f"<Contents><Key>{self.key(i)}</Key><LastModified>{STAMP}</LastModified><ETag>&quot;{i:032x}&quot;</ETag><Size>{100_000 + i % 20_000}</Size></Contents>"
+        out = [f"<Contents><Key>{self.key(i)}</Key><LastModified>{STAMP}</LastModified><ETag>&quot;{i:032x}&quot;</ETag>"
+               f"<Size>{100_000 + i % 20_000}</Size></Contents>"
                for i in range(n, end)]
         token = f"<NextContinuationToken>{self.key(end - 1).encode().hex()}</NextContinuationToken>" if end < s.count else ""
         self.page(out, token)

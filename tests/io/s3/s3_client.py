@@ -12,9 +12,9 @@ from pathlib import Path
 
 from server import ACCESS_KEY, REGION, SECRET_KEY, Server
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("FB_BUILD_DIR", ROOT / "build"))
-TOOL = BUILD / "tests/s3/s3_tool"
+TOOL = BUILD / "tests/io/s3/s3_tool"
 COMMAND = os.environ.get("FULLBORE_COMMAND", str(BUILD / "src/cli/fullbore"))
 GREW, E_IO, E_DATA, E_USAGE, E_NOT_FOUND = 1, -2, -3, -4, -5
 

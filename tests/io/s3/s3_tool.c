@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/text/text.h"
+#include "base/text/json_writer.h"
 #include "io/io_list.h"
 #include "io/s3/keys/s3_credentials.h"
 #include "io/s3/loop/s3_figures.h"
@@ -159,14 +159,10 @@ static void print_job(const struct job *j)
         sha256_end(&s, hash);
         sha256_hex(hash, hex);
     }
-    text_printf(&t, "{\"path\":");
-    text_json_string(&t, j->path);
-    text_printf(&t, ",\"status\":%d,\"got\":%llu,\"object_size\":%llu,\"mtime_ns\":%lld,\"sha256\":\"%s\",\"cause\":", j->r.status,
-                (unsigned long long)j->r.got, (unsigned long long)j->r.object_size, (long long)j->r.object_mtime_ns, hex);
-    text_json_string(&t, j->error.cause);
-    text_printf(&t, ",\"remedy\":");
-    text_json_string(&t, j->error.remedy);
-    text_printf(&t, ",\"ns\":%llu}", (unsigned long long)j->ns);
+    struct json_writer w = {.out = &t};
+    json_put(&w, J_OBJECT(NULL, J("path", j->path), J("status", j->r.status), J("got", j->r.got), J("object_size", j->r.object_size),
+                          J("mtime_ns", j->r.object_mtime_ns), J("sha256", hex), J("cause", j->error.cause), J("remedy", j->error.remedy),
+                          J("ns", j->ns)));
     puts(t.data);
     text_free(&t);
 }
@@ -238,7 +234,7 @@ static int print_object(void *ctx, const struct store_object *o, struct fb_error
 {
     (void)ctx, (void)e;
     struct text t = {.limit = 1 << 20};
-    text_json_string(&t, o->key);
+    json_put(&(struct json_writer){.out = &t}, J(NULL, o->key));
     printf("%s %llu %lld\n", t.data, (unsigned long long)o->size, (long long)o->mtime_ns);
     text_free(&t);
     return 0;

@@ -1,8 +1,8 @@
 """A small S3 server that checks what real ones check and fails as real ones fail, in the process of the test.
 
-It serves buckets from memory: GET with ranges (206) and If-Match, ListObjectsV2 in pages, and checks every signature by an implementation of
-its own (hashlib and hmac, nothing shared with the program under test). `Server.faults` holds rules; the first that matches a request decides
-what goes wrong with it. Everything that was asked is kept in `Server.log`.
+It serves buckets from memory: GET with ranges (206) and If-Match, ListObjectsV2 in pages, and checks every signature by an implementation
+of its own (hashlib and hmac, nothing shared with the program under test). `Server.faults` holds rules; the first that matches a request
+decides what goes wrong with it. Everything that was asked is kept in `Server.log`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class Handler(BaseHTTPRequestHandler):
     # ---- refusing
 
     def refuse(self, status: int, code: str, message: str = "no", headers: dict[str, str] | None = None, extra: str = "") -> None:
-        body = (f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{escape(message)}</Message>{extra}</Error>').encode()
+        body = (f'<?xml version="1.0" encoding="UTF-8"?>\n'
+                f"<Error><Code>{code}</Code><Message>{escape(message)}</Message>{extra}</Error>").encode()
         self.answer(status, body, {"Content-Type": "application/xml", **(headers or {})})
 
     def answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
@@ -300,7 +301,8 @@ class Handler(BaseHTTPRequestHandler):
             o = bucket[key]
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(o.modified))
             out.append(f"<CommonPrefixes><Prefix>{encode(common)}</Prefix></CommonPrefixes>" if common else
-                       f"<Contents><Key>{encode(key)}</Key><LastModified>{stamp}</LastModified><ETag>{escape(o.etag, {chr(34): '&quot;'})}</ETag>"
+                       f"<Contents><Key>{encode(key)}</Key><LastModified>{stamp}</LastModified>"
+                       f"<ETag>{escape(o.etag, {chr(34): '&quot;'})}</ETag>"
                        f"<Size>{len(o.data)}</Size><StorageClass>STANDARD</StorageClass></Contents>")
         token = f"<NextContinuationToken>{last.encode('utf-8', 'surrogateescape').hex()}</NextContinuationToken>" if truncated else ""
         body = ('<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'

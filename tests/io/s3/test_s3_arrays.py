@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from s3_client import COMMAND
-from s3_fixtures import env, server  # noqa: F401
 from server import Fault, Server
 
 pytest.importorskip("fullbore")
@@ -34,7 +33,8 @@ with fb.Loader(source, batch_size=8, shuffle=True, seed=3, framework="numpy", **
 
 
 def load(env: dict[str, str], source: str | Path, options: str = "{}", epochs: int = 1, code: int = 0) -> dict:
-    done = subprocess.run([sys.executable, "-c", LOADER, str(source), options, str(epochs)], env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", LOADER, str(source), options, str(epochs)], env=env, capture_output=True, text=True,
+                          timeout=120)
     assert (done.returncode == 0) == (code == 0), done.stderr
     return json.loads(done.stdout) if code == 0 else {"said": done.stderr}
 
@@ -73,7 +73,8 @@ def arrays(tmp_path: Path) -> Path:
     return tmp_path / "arrays"
 
 
-@pytest.mark.parametrize("options", ["{'transforms': [fb.CropOrPad(2000)]}", "{'transforms': [fb.CropOrPad(2000, random=True), fb.LogMel(16000, n_mels=8)]}",
+@pytest.mark.parametrize("options", ["{'transforms': [fb.CropOrPad(2000)]}",
+                                     "{'transforms': [fb.CropOrPad(2000, random=True), fb.LogMel(16000, n_mels=8)]}",
                                      "{'collate': fb.Pad()}"])
 def test_recordings_in_a_bucket_give_the_batches_of_their_folder(server: Server, env: dict[str, str], wavs: Path, options: str) -> None:
     upload(server, wavs, "wavs")
@@ -92,7 +93,8 @@ def test_archives_of_arrays_and_bags_come_from_a_bucket(server: Server, env: dic
     for i in range(12):
         rng = np.random.default_rng(i)
         save = np.savez_compressed if i % 2 else np.savez
-        save(folder / f"{i:02}.npz", features=rng.normal(size=(3 + i, 9)).astype(np.float32), order=np.asfortranarray(rng.normal(size=(4, 3))))
+        save(folder / f"{i:02}.npz", features=rng.normal(size=(3 + i, 9)).astype(np.float32),
+             order=np.asfortranarray(rng.normal(size=(4, 3))))
     upload(server, folder, "bags")
     for options in ("{'collate': fb.Pad()}", "{'collate': fb.Ragged()}", "{'transforms': [fb.SampleInstances(4)]}"):
         assert load(env, "s3://bucket/bags", options) == load(env, folder, options)
@@ -160,7 +162,8 @@ def test_the_remedy_works(server: Server, env: dict[str, str], arrays: Path, tmp
     upload(server, arrays, "arrays")
     data = os.urandom(3000)
     server.put("bucket", "h/train.h5", data)
-    for source, name, expected in (("s3://bucket/h/train.h5", "train.h5", data), ("s3://bucket/arrays", "x/02.npy", (arrays / "x/02.npy").read_bytes())):
+    for source, name, expected in (("s3://bucket/h/train.h5", "train.h5", data),
+                                   ("s3://bucket/arrays", "x/02.npy", (arrays / "x/02.npy").read_bytes())):
         target = tmp_path / "staged" / source.replace("/", "-")
         done = subprocess.run([COMMAND, "stage", source, str(target)], env=env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr

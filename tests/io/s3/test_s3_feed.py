@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from s3_client import COMMAND, ROOT, Ask, environment, get, listing, sha, some_bytes
-from s3_fixtures import env, server  # noqa: F401
 from server import Fault, Server
 from test_s3_get import KEYS
 
@@ -153,7 +152,8 @@ def test_archives_without_an_index_are_read_through_once(server: Server, env: di
     assert ours["checksum"] == theirs["checksum"]
     server.log.clear()
     assert not info(env, "s3://bucket/x.tar")["catalog_is_new"]
-    whole = [r for r in server.log if "range" in r.headers and r.headers["range"].startswith("bytes=0-") and r.headers["range"] != "bytes=0-511"]
+    whole = [r for r in server.log if "range" in r.headers and r.headers["range"].startswith("bytes=0-")
+             and r.headers["range"] != "bytes=0-511"]
     assert not whole, "it was read through again"
     server.put("bucket", "y.tar", b"short")
     assert "ends before" in run(env, "info", "s3://bucket/y.tar", code=3)
@@ -169,11 +169,13 @@ def tar_of(members: list[tuple[str, bytes]]) -> bytes:
     return out.getvalue()
 
 
-def test_labels_beside_the_images_of_an_archive_come_from_a_bucket(server: Server, env: dict[str, str], photos: Path, tmp_path: Path) -> None:
+def test_labels_beside_the_images_of_an_archive_come_from_a_bucket(server: Server, env: dict[str, str], photos: Path,
+                                                                   tmp_path: Path) -> None:
     pictures = [p.read_bytes() for p in sorted(photos.rglob("photo*.jpg"))]
     long = "deep/" * 40
     for k in range(2):
-        members = [m for i, data in enumerate(pictures[k::2]) for m in ((f"{long}{k}{i:03}.jpg", data), (f"{long}{k}{i:03}.cls", str(i % 7).encode()),
+        members = [m for i, data in enumerate(pictures[k::2]) for m in ((f"{long}{k}{i:03}.jpg", data),
+                                                                        (f"{long}{k}{i:03}.cls", str(i % 7).encode()),
                                                                         (f"{long}{k}{i:03}.bin", b"?" * 3000))]
         (tmp_path / f"w-{k}.tar").write_bytes(tar_of(members))
         server.put("bucket", f"w-{k}.tar", (tmp_path / f"w-{k}.tar").read_bytes())
@@ -185,7 +187,8 @@ def test_labels_beside_the_images_of_an_archive_come_from_a_bucket(server: Serve
 
 def test_members_larger_than_the_window_are_passed_over(server: Server, env: dict[str, str], photos: Path) -> None:
     pictures = [p.read_bytes() for p in sorted(photos.rglob("*.jpg"))[:3]]
-    server.put("bucket", "big.tar", tar_of([("a.jpg", pictures[0]), ("film.mov", bytes(80 << 20)), ("b.jpg", pictures[1]), ("c.jpg", pictures[2])]))
+    server.put("bucket", "big.tar", tar_of([("a.jpg", pictures[0]), ("film.mov", bytes(80 << 20)), ("b.jpg", pictures[1]),
+                                            ("c.jpg", pictures[2])]))
     server.log.clear()
     assert info(env, "s3://bucket/big.tar")["samples"] == 3
     asked = 0

@@ -6,14 +6,13 @@ import random
 
 import pytest
 from s3_client import E_DATA, E_NOT_FOUND, E_USAGE, GREW, Ask, get, listing, sha, some_bytes
-from s3_fixtures import env, server  # noqa: F401
 from server import Server
 
 # every character that some client or server has signed or escaped wrongly
-KEYS = ["plain.jpg", "a=b.jpg", "a+b.jpg", "a@b.jpg", "a&b.jpg", "a%b.jpg", "a%20b.jpg", "a b.jpg", "it's.jpg", "(1).jpg", "~x.jpg", "x:y.jpg",
-        "für/größe.jpg", "a//b.jpg", "./c.jpg", "a/./d.jpg", "a/../e.jpg", "100%.jpg", "q?x=1.jpg", "hash#1.jpg", "semi;colon,comma.jpg",
-        "star*.jpg", "$dollar!.jpg", "back\\slash.jpg", "<tag>.jpg", 'quo"te.jpg', "[br]{ac}|^`.jpg", "日本語.jpg", " lead.jpg", "trail .jpg",
-        "tab\there.jpg".replace("\t", "\u3000"), "a/b/c/d/e/f.jpg", "-._~.jpg", "=", "x" * 1000 + ".jpg"]
+KEYS = ["plain.jpg", "a=b.jpg", "a+b.jpg", "a@b.jpg", "a&b.jpg", "a%b.jpg", "a%20b.jpg", "a b.jpg", "it's.jpg", "(1).jpg", "~x.jpg",
+        "x:y.jpg", "für/größe.jpg", "a//b.jpg", "./c.jpg", "a/./d.jpg", "a/../e.jpg", "100%.jpg", "q?x=1.jpg", "hash#1.jpg",
+        "semi;colon,comma.jpg", "star*.jpg", "$dollar!.jpg", "back\\slash.jpg", "<tag>.jpg", 'quo"te.jpg', "[br]{ac}|^`.jpg", "日本語.jpg",
+        " lead.jpg", "trail .jpg", "tab\there.jpg".replace("\t", "\u3000"), "a/b/c/d/e/f.jpg", "-._~.jpg", "=", "x" * 1000 + ".jpg"]
 
 
 def test_every_key_is_listed_and_read_back(server: Server, env: dict[str, str]) -> None:
@@ -38,7 +37,7 @@ def test_ranges_are_the_bytes_of_the_object(server: Server, env: dict[str, str])
     draw = random.Random(1)
     asks = [Ask("o", at := draw.randrange(300_000), draw.randrange(1, 100_000)) for _ in range(40)] + [Ask("o", 0, 300_000), Ask("o", 7, 0)]
     answer = get(env, "s3://bucket", asks, options="part=65536")
-    for ask, o in zip(asks, answer.objects):
+    for ask, o in zip(asks, answer.objects, strict=True):
         want = data[ask.offset : ask.offset + ask.length]
         assert (o["status"], o["got"], o["sha256"]) == (0, len(want), sha(want)), (ask, o)
         assert ask.length == 0 or o["object_size"] == 300_000
@@ -50,7 +49,8 @@ def test_a_range_beyond_the_end_is_empty(server: Server, env: dict[str, str]) ->
     o = get(env, "s3://bucket", [Ask("o", 20, 5), Ask("o", 8, 5)]).objects
     assert [(x["status"], x["got"], x["object_size"]) for x in o] == [(0, 0, 10), (0, 2, 10)]
     server.put("bucket", "large", b"x" * 200_000)
-    o = get(env, "s3://bucket", [Ask("large", size=200_000), Ask("o", 20, 200_000), Ask("large", 100_000, 300_000)], options="part=65536", depth=1).objects
+    o = get(env, "s3://bucket", [Ask("large", size=200_000), Ask("o", 20, 200_000), Ask("large", 100_000, 300_000)], options="part=65536",
+            depth=1).objects
     assert [(x["status"], x["got"], x["object_size"]) for x in o] == [(0, 200_000, 200_000), (0, 0, 10), (0, 100_000, 200_000)]
 
 
@@ -147,7 +147,8 @@ def test_versions_are_never_mixed_whatever_the_servers_habits(server: Server, en
             if o["status"] == 0:
                 assert o["sha256"] in map(sha, whole), (habit, after, ask)
             else:
-                assert (o["status"] == E_DATA and "replaced" in o["cause"]) or (o["status"], o["object_size"]) == (GREW, size), (after, ask, o)
+                assert (o["status"] == E_DATA and "replaced" in o["cause"]) or (o["status"], o["object_size"]) == (
+                    GREW, size), (after, ask, o)
                 assert not is_in_one, (after, ask, o)
 
 
@@ -168,7 +169,8 @@ def test_a_range_of_another_version_is_refused_when_it_must_match(server: Server
     good = get(env, "s3://bucket", [Ask("pack.tar", 10, 20, mtime_ns=mtime, must_match=1)]).objects[0]
     assert (good["status"], good["mtime_ns"]) == (0, mtime)
     server.put("bucket", "pack.tar", b"b" * 1000)
-    bad, free = get(env, "s3://bucket", [Ask("pack.tar", 10, 20, mtime_ns=mtime, must_match=1), Ask("pack.tar", 10, 20, mtime_ns=mtime)]).objects
+    bad, free = get(env, "s3://bucket", [Ask("pack.tar", 10, 20, mtime_ns=mtime, must_match=1),
+                                         Ask("pack.tar", 10, 20, mtime_ns=mtime)]).objects
     assert bad["status"] == E_DATA and "replaced" in bad["cause"]
     assert free["status"] == 0 and free["mtime_ns"] != mtime
 

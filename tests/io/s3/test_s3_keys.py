@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from s3_client import COMMAND, E_IO, TOOL, Ask, environment, get, listing
-from s3_fixtures import env, server  # noqa: F401
 from server import ACCESS_KEY, SECRET_KEY, Server
 
 CANARY_TOKEN = "canaryTokenThatNobodyMaySee"
@@ -54,7 +53,8 @@ class Metadata(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         type(self).asked.append(f"GET {self.path}")
         access, secret, token = type(self).keys
-        answer = json.dumps({"AccessKeyId": access, "SecretAccessKey": secret, "Token": token, "Expiration": self.expires()}).replace("/", "\\/")
+        keys = {"AccessKeyId": access, "SecretAccessKey": secret, "Token": token, "Expiration": self.expires()}
+        answer = json.dumps(keys).replace("/", "\\/")
         if self.path.startswith("/latest") and self.headers.get("X-aws-ec2-metadata-token") != "imdsToken":
             self.say("no", 401)
         elif self.path.endswith("security-credentials/"):
@@ -68,8 +68,9 @@ class Metadata(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         type(self).asked.append(f"POST {body}")
         access, secret, token = type(self).keys
-        self.say(f"<AssumeRoleWithWebIdentityResponse><R><Credentials><AccessKeyId>{access}</AccessKeyId><SecretAccessKey>{secret}</SecretAccessKey>"
-                 f"<SessionToken>{token}</SessionToken><Expiration>{self.expires()}</Expiration></Credentials></R></AssumeRoleWithWebIdentityResponse>")
+        self.say(f"<AssumeRoleWithWebIdentityResponse><R><Credentials><AccessKeyId>{access}</AccessKeyId>"
+                 f"<SecretAccessKey>{secret}</SecretAccessKey><SessionToken>{token}</SessionToken>"
+                 f"<Expiration>{self.expires()}</Expiration></Credentials></R></AssumeRoleWithWebIdentityResponse>")
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_keys_that_came_expired_and_are_refused_are_said(server: Server, metadat
     Metadata.lifetime_s = -600.0
     server.tokens = {"another"}
     server.put("bucket", "o", b"x" * 10)
-    with pytest.raises(RuntimeError, match="expired: the instance hands out keys that are 6.. s past"):
+    with pytest.raises(RuntimeError, match="expired: the instance hands out keys that expired 6.. s ago"):
         listing(env, "s3://bucket")
     answer = get(env, "s3://bucket", [Ask("o", size=10)] * 50)
     assert {o["status"] for o in answer.objects} == {E_IO}
@@ -230,7 +231,8 @@ class Ages:
     """`s3_tool ages`: the same keys as time goes by."""
 
     def __init__(self, env: dict[str, str]) -> None:
-        self.process = subprocess.Popen([TOOL, "ages"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([TOOL, "ages"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True)
 
     def say(self, line: str) -> str:
         assert self.process.stdin and self.process.stdout
@@ -310,7 +312,8 @@ def command_lines(of: int) -> list[bytes]:
 
 
 def test_secrets_are_in_no_report_copy_or_cache(server: Server, env: dict[str, str], tmp_path: Path) -> None:
-    """Everything that writes files: caches, copies and their logs, packs, recordings and pages; and the command lines that others can see."""
+    """Everything that writes files: caches, copies and their logs, packs, recordings and pages; and the command lines that others can
+    see."""
     Image = pytest.importorskip("PIL.Image")
     env |= {"AWS_SESSION_TOKEN": CANARY_TOKEN, "FULLBORE_LOG": "debug"}
     out = io.BytesIO()
@@ -320,8 +323,9 @@ def test_secrets_are_in_no_report_copy_or_cache(server: Server, env: dict[str, s
     at = tmp_path / "written"
     at.mkdir()
     bench = [COMMAND, "bench", "s3://bucket/p", "--transform", "resize size=16,16", "--batch-size", "4"]
-    commands = [[*bench, "--cache-dir", at / "cache", "--epochs", "2"], [*bench, "--json"], [COMMAND, "stage", "s3://bucket/p", at / "copy", "--verify"],
-                [COMMAND, "pack", "s3://bucket/p", "-o", at / "p.tar"], [COMMAND, "doctor", "s3://bucket/p", "--json"],
+    commands = [[*bench, "--cache-dir", at / "cache", "--epochs", "2"], [*bench, "--json"],
+                [COMMAND, "stage", "s3://bucket/p", at / "copy", "--verify"], [COMMAND, "pack", "s3://bucket/p", "-o", at / "p.tar"],
+                [COMMAND, "doctor", "s3://bucket/p", "--json"],
                 [COMMAND, "watch", "--interval", "0.1", "-o", at / "run.fbr", "--", *bench, "--step-ms", "100", "--epochs", "5"],
                 [COMMAND, "report", at / "run.fbr", "-o", at / "report.html"]]
     seen, lines = [], set[bytes]()

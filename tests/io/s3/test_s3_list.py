@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from made_listing import made_server
 from s3_client import COMMAND, environment, listing
-from s3_fixtures import env, server  # noqa: F401
 from server import Server
 
 
@@ -115,8 +114,8 @@ def test_a_large_listing_is_paged_kept_and_not_asked_for_again(large: tuple[Serv
 def test_a_large_listing_shows_how_far_it_is_on_a_terminal(large: tuple[Server, dict[str, str]], tmp_path: Path) -> None:
     server, env = large
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([COMMAND, "stage", "s3://bench/data", str(tmp_path / "x"), "--dry-run"], env=env | {"TERM": "xterm"}, stdout=subprocess.DEVNULL,
-                               stderr=theirs)
+    process = subprocess.Popen([COMMAND, "stage", "s3://bench/data", str(tmp_path / "x"), "--dry-run"], env=env | {"TERM": "xterm"},
+                               stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     said = b""
     while True:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from s3_client import COMMAND
-from s3_fixtures import env, server  # noqa: F401
 from server import Fault, Server
 
 Image = pytest.importorskip("PIL.Image")
@@ -47,7 +46,8 @@ def test_a_pack_of_a_bucket_holds_what_a_pack_of_the_folder_holds(env: dict[str,
     answer = json.loads(run(env, "pack", "s3://bucket/data", "-o", tmp_path / "b.tar", "--json"))
     assert answer["samples"] == 90
     assert members(tmp_path / "b.tar") == members(tmp_path / "f.tar")
-    prints = {json.loads(run(env, "info", s, "--json"))["fingerprint"] for s in (photos, tmp_path / "f.tar", tmp_path / "b.tar", "s3://bucket/data")}
+    prints = {json.loads(run(env, "info", s, "--json"))["fingerprint"]
+              for s in (photos, tmp_path / "f.tar", tmp_path / "b.tar", "s3://bucket/data")}
     assert len(prints) == 1
     run(env, "verify", tmp_path / "b.tar")
     run(env, "pack", "s3://bucket/data", "-o", tmp_path / "one.tar", "--threads", 1)
@@ -64,7 +64,8 @@ def test_decoded_pictures_of_a_bucket_are_those_of_the_folder(env: dict[str, str
 def test_an_object_that_is_replaced_meanwhile_is_noticed(env: dict[str, str], server: Server, photos: Path, tmp_path: Path) -> None:
     run(env, "info", "s3://bucket/data")
     server.put("bucket", "data/class 1/001.jpg", b"another version, and a longer one " * 400)
-    done = subprocess.run([COMMAND, "pack", "s3://bucket/data", "-o", tmp_path / "b.tar"], env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([COMMAND, "pack", "s3://bucket/data", "-o", tmp_path / "b.tar"], env=env, capture_output=True, text=True,
+                          timeout=120)
     if done.returncode == 0:  # the listing was asked for again: then it is the new version, whole
         assert members(tmp_path / "b.tar")["class 1/001.jpg"] == b"another version, and a longer one " * 400
     else:

@@ -1,8 +1,8 @@
 """A stand-in for torch with CUDA: streams whose work happens only when it is waited for, on a clock of their own.
 
 Work is queued as on an accelerator: a copy's target is full of noise until an event behind the copy was waited for, so whoever fetches
-too early sees it. The same goes for work of the caller's own stream, for which another waits only if it is told to. Each stream's clock goes
-on by the cost of its work, in milliseconds; streams do not hinder each other.
+too early sees it. The same goes for work of the caller's own stream, for which another waits only if it is told to. Each stream's clock
+goes on by the cost of its work, in milliseconds; streams do not hinder each other.
 """
 
 from __future__ import annotations

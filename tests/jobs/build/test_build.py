@@ -25,7 +25,7 @@ import soundfile
 import xxhash_of_rows
 from recordings import RATE, folder, put
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
 KILLS = 100 if os.environ.get("FB_SOAK") else 12
 
@@ -449,7 +449,7 @@ def test_a_file_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     output.write_text("mine")
     os.kill(child.pid, signal.SIGCONT)
     said = child.communicate(timeout=120)[1]
-    assert child.returncode == 1 and "the output is there already" in said, said
+    assert child.returncode == 1 and "the output already exists" in said, said
     assert output.read_text() == "mine" and "--resume" in said
     run(wavs, "-o", output, *how, "--resume", "--force")
     run(wavs, "-o", tmp_path / "b.h5", *how)

@@ -142,7 +142,7 @@ static void files_of_an_earlier_run_are_told_apart(void **state)
     put_wav(path_of("s/%04d.wav", FILES - 1), SAMPLES);
     assert_int_equal(build(true, &last), 0);
     assert_int_equal(last.files, FILES);
-    assert_true(last.files_before > FILES / 2 && last.files_before < FILES);
+    assert_true(last.files_before > 0 && last.files_before < FILES); /* how many had come to the journal is a matter of time */
 }
 
 /* Nor what comes behind it: the journal speaks of rows that are there. */

@@ -11,14 +11,14 @@ from pathlib import Path
 import h5py
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
 
 
 def run(tmp_path: Path, script: str, *arguments: object) -> str:
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": f"{COMMAND.parent}:{os.environ['PATH']}"}
-    done = subprocess.run([sys.executable, ROOT / "examples/build" / script, *map(str, arguments)], capture_output=True, text=True, timeout=240,
-                          env=env)
+    done = subprocess.run([sys.executable, ROOT / "examples/build" / script, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=240, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

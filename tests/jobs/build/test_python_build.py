@@ -9,16 +9,15 @@ import sys
 import threading
 from pathlib import Path
 
+import fullbore as fb
 import h5py
 import numpy as np
 import pytest
 import soundfile
-from recordings import RATE, folder, put
-from xxhash_of_rows import checksum
-
-import fullbore as fb
 from fullbore._build_sink import Sink
 from fullbore._hdf5_file import Hdf5File
+from recordings import RATE, folder, put
+from xxhash_of_rows import checksum
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import soundfile
 from fullbore._hdf5_file import find_helper
 from recordings import folder
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
 CLIP = [fb.CropOrPad(1000)]
 

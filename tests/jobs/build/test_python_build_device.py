@@ -49,7 +49,8 @@ def test_every_batch_waits_for_what_the_callers_own_stream_has_to_do() -> None:
 
     for number in range(4):
         assert run(number)()["features"].tolist() == [[float(number)] * 4] * 3
-        assert stand_in_cuda.log[-4:] == [(stand_in_cuda.OWN, "copy in"), *((number % 2, kind) for kind in ("copy in", "compute", "copy out"))]
+        assert stand_in_cuda.log[-4:] == [(stand_in_cuda.OWN, "copy in"),
+                                          *((number % 2, kind) for kind in ("copy in", "compute", "copy out"))]
 
 
 def test_batches_take_the_streams_in_turn() -> None:

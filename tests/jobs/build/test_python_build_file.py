@@ -129,7 +129,7 @@ def test_what_an_interrupted_command_left_is_put_away(output: Path) -> None:
 
 def test_a_folder_of_that_name_is_refused_before_any_work(output: Path) -> None:
     output.mkdir()
-    with pytest.raises(fb.Error, match="is no file"):
+    with pytest.raises(fb.Error, match="is not a file"):
         Hdf5File(output, overwrite=True)
 
 

@@ -197,8 +197,8 @@ def test_all_that_are_left_out_are_counted_also_when_not_all_are_listed(tmp_path
     for i in range(1, 4400):
         (tmp_path / f"wavs/{i}.wav").write_bytes(good if i % 4 else b"RIFFxxxxWAVE")
     seen: list[int] = []
-    r = fb.build(tmp_path / "wavs", tmp_path / "a.h5", fn=lambda x: x[:, :1], batch=100, on_error="skip", transforms=CLIP, framework="numpy",
-                 progress=lambda r: seen.append(r.all.left_out))
+    r = fb.build(tmp_path / "wavs", tmp_path / "a.h5", fn=lambda x: x[:, :1], batch=100, on_error="skip", transforms=CLIP,
+                 framework="numpy", progress=lambda r: seen.append(r.all.left_out))
     assert r.samples == 3301 and len(r.left_out) == 1000 and r.all.left_out == r.as_dict()["left_out_samples"] == 1099
     assert str(r).endswith("left out: 99 more") and seen == sorted(seen) and 0 < seen[-1] <= 1099
     with h5py.File(tmp_path / "a.h5") as f:
@@ -239,5 +239,6 @@ def test_a_terminal_sees_how_far_it_is_and_others_see_nothing(wavs: Path, tmp_pa
 
 def test_a_function_of_ones_own_sees_the_report_grow(wavs: Path, tmp_path: Path) -> None:
     seen: list[int] = []
-    fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, batch=8, progress=lambda r: seen.append(r.samples), transforms=CLIP, framework="numpy")
+    fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, batch=8, progress=lambda r: seen.append(r.samples), transforms=CLIP,
+             framework="numpy")
     assert len(seen) == 8 and seen == sorted(seen) and seen[-1] <= 60

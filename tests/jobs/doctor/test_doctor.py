@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-COMMAND = os.environ.get("FULLBORE_COMMAND", str(Path(__file__).resolve().parents[2] / ".venv/bin/fullbore"))
+COMMAND = os.environ.get("FULLBORE_COMMAND", str(Path(__file__).resolve().parents[3] / ".venv/bin/fullbore"))
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_recordings_are_fed_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_bucket_has_a_budget(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "s3"))
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "io/s3"))
     from server import ACCESS_KEY, REGION, SECRET_KEY, Server
 
     server = Server()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_pack import COMMAND, INDEX, IS_SOAK, contents, info, put, run  # noqa: E402
+from test_pack import COMMAND, INDEX, IS_SOAK, contents, info, put, run
 
 
 @pytest.fixture(autouse=True)

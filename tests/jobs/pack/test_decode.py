@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
 IS_SOAK = bool(os.environ.get("FB_SOAK"))
 HEIGHT, WIDTH = 24, 32
@@ -148,7 +148,7 @@ def test_it_says_beforehand_what_it_takes_and_buys(photos: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("wrong", [["--decode", "8"], ["--decode", "0x8"], ["--decode", "8x8", "--dtype", "float32"], ["--fit", "pad"],
-                                   ["--decode", "8x8", "--shard-size", "1GiB"], ["--decode", "8x8x3"]])
+                                   ["--decode", "4294967304x8"], ["--decode", "8x8", "--shard-size", "1GiB"], ["--decode", "8x8x3"]])
 def test_what_makes_no_sense_is_a_usage_error(photos: Path, tmp_path: Path, wrong: list[str]) -> None:
     run("pack", photos, "-o", tmp_path / "p.npy", *wrong, code=2)
     run("pack", photos, "-o", tmp_path / "p.tar", "--decode", "8x8", code=2)
@@ -208,8 +208,8 @@ def stop_midway(many: Path, out: Path, sent: signal.Signals = signal.SIGKILL) ->
 
 
 def resume(many: Path, out: Path, *more: str) -> dict:
-    done = subprocess.run([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--resume", "--json", *more], capture_output=True,
-                          text=True)
+    done = subprocess.run([COMMAND, "pack", many, "-o", out, "--decode", SIZE, "--skip-bad", "--resume", "--json", *more],
+                          capture_output=True, text=True)
     assert done.returncode == 4, done.stderr
     assert len(done.stderr.split("left out:\n")[1].splitlines()) == 7, "those that the first run left out are named too"
     return json.loads(done.stdout)

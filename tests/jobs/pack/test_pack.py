@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageChops
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
 IS_SOAK = bool(os.environ.get("FB_SOAK"))
 INDEX = "__fullbore_index__"
@@ -114,9 +114,9 @@ def test_webdataset_yields_the_same_samples_and_labels(photos: Path, tmp_path: P
 
 
 AWKWARD = [
-    "a/x.y.z.jpg", "a/x_y_z.jpg", "a/same.jpg", "a/same.png", "a/same.webp", "a/noext", "a/_..odd.jpg", "a/real.cls", "a/" + "k" * 99 + ".jpg",
-    "b.c/d.jpg", "b.c/sp ace.jpg", "b.c/Ümläut 漢.jpg", "b.c/bad\udcff.jpg", "b.c/" + "w\udcfe" * 60 + ".jpg", "b.c/" + "l" * 180 + ".jpg",
-    "b.c/" + "m/" * 60 + "n" * 110 + ".jpg", "c/" + "d" * 155 + "/" + "e" * 96 + ".jpg", "__meta__/1.jpg",
+    "a/x.y.z.jpg", "a/x_y_z.jpg", "a/same.jpg", "a/same.png", "a/same.webp", "a/noext", "a/_..odd.jpg", "a/real.cls",
+    "a/" + "k" * 99 + ".jpg", "b.c/d.jpg", "b.c/sp ace.jpg", "b.c/Ümläut 漢.jpg", "b.c/bad\udcff.jpg", "b.c/" + "w\udcfe" * 60 + ".jpg",
+    "b.c/" + "l" * 180 + ".jpg", "b.c/" + "m/" * 60 + "n" * 110 + ".jpg", "c/" + "d" * 155 + "/" + "e" * 96 + ".jpg", "__meta__/1.jpg",
 ]
 
 
@@ -266,7 +266,8 @@ def test_the_output_must_have_a_sensible_name(photos: Path, tmp_path: Path) -> N
     run("pack", photos, "-o", tmp_path / "no" / "such" / "p.tar", code=1)
 
 
-@pytest.mark.parametrize("there, more", [("p.tar", []), ("p-000000.tar", ["--shard-size", "64KiB"]), ("p-000099.tar", ["--shard-size", "64KiB"])])
+@pytest.mark.parametrize("there, more", [("p.tar", []), ("p-000000.tar", ["--shard-size", "64KiB"]),
+                                         ("p-000099.tar", ["--shard-size", "64KiB"])])
 def test_an_output_that_is_there_stays_unless_forced(photos: Path, tmp_path: Path, there: str, more: list[str]) -> None:
     out = tmp_path / "out"
     out.mkdir()

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
 IS_SOAK = bool(os.environ.get("FB_SOAK"))
 
@@ -38,8 +38,8 @@ def source(tmp_path: Path) -> Path:
         x = f.create_dataset("x", data=rng.normal(size=(1000, 33)).astype("f4"), chunks=(1000, 3), compression="gzip", shuffle=True)
         x.attrs["unit"] = "mV"
         f["plain"] = rng.integers(0, 255, (700, 16, 16), dtype=np.uint8)
-        f.create_dataset("grows", data=rng.integers(0, 9, (101, 300)), maxshape=(None, 300), chunks=(50, 7), fillvalue=-5, compression="gzip",
-                         compression_opts=9)
+        f.create_dataset("grows", data=rng.integers(0, 9, (101, 300)), maxshape=(None, 300), chunks=(50, 7), fillvalue=-5,
+                         compression="gzip", compression_opts=9)
         f.create_dataset("checked", data=rng.normal(size=(500, 40)), chunks=(100, 40), fletcher32=True, shuffle=True)
         f.create_dataset("scaled", data=rng.integers(0, 9, (500, 40)), chunks=(100, 40), scaleoffset=0)
         f.create_dataset("sparse", shape=(4000, 64), dtype="f8", chunks=(1000, 64), fillvalue=2.5)[10:20] = 1
@@ -155,7 +155,8 @@ def test_everything_stays_but_the_chunks(source: Path, tmp_path: Path, compress:
                            ("flags", 4096), ("texts", 512)]:
             assert new[name].chunks == (rows, *old[name].shape[1:]), name
             kept = filters(old[name])
-            wanted = {"keep": kept, "none": [], "gzip": [] if name == "texts" else [2, 1]}  # texts lie elsewhere: their chunks hold addresses
+            # texts lie elsewhere: their chunks hold addresses
+            wanted = {"keep": kept, "none": [], "gzip": [] if name == "texts" else [2, 1]}
             assert filters(new[name]) == wanted[compress], name
         assert new["small"].chunks is None and new["scalar"].chunks is None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["o.h5", "s.h5"]
@@ -234,8 +235,8 @@ def test_what_cannot_be_kept_is_refused_by_name(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["s.h5"], "nothing is left behind"
 
 
-@pytest.mark.parametrize("wrong", [["--rechunk", "0"], ["--rechunk", "8", "--resume"], ["--rechunk", "8", "--decode", "8x8"], ["--compress", "gzip"],
-                                   ["--rechunk", "8", "--compress", "lzma"]])
+@pytest.mark.parametrize("wrong", [["--rechunk", "0"], ["--rechunk", "8", "--resume"], ["--rechunk", "8", "--decode", "8x8"],
+                                   ["--compress", "gzip"], ["--rechunk", "8", "--compress", "lzma"]])
 def test_what_makes_no_sense_is_a_usage_error(source: Path, tmp_path: Path, wrong: list[str]) -> None:
     run(source, "-o", tmp_path / "o.h5", *wrong, code=2)
     run(source, "-o", tmp_path / "o.tar", "--rechunk", 8, code=2)
@@ -266,7 +267,8 @@ def test_damaged_files_fail_in_words_and_leave_nothing(source: Path, tmp_path: P
             for _ in range(rng.randrange(1, 200)):
                 data[rng.randrange(len(data) if i % 4 == 1 else 20000)] = rng.randrange(256)
         bad.write_bytes(data)
-        done = subprocess.run([COMMAND, "pack", bad, "-o", out, "--rechunk", "64"], capture_output=True, text=True, errors="replace", timeout=60)
+        done = subprocess.run([COMMAND, "pack", bad, "-o", out, "--rechunk", "64"], capture_output=True, text=True, errors="replace",
+                              timeout=60)
         codes.add(done.returncode)
         assert done.returncode in (0, 1, 3), done.stderr
         assert (done.returncode == 0) == out.exists() and (done.returncode == 0 or len(done.stderr) > 20)

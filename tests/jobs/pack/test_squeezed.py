@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", ROOT / ".venv/bin/fullbore"))
 HAS_ZSTD = shutil.which("zstd") is not None
 
@@ -200,7 +200,8 @@ def test_what_grows_without_end_is_stopped_by_the_disk(tmp_path: Path, monkeypat
 
 def test_several_processes_unpack_it_once(plain: Path, cache: Path) -> None:
     path = squeeze(plain, "gz")
-    started = [subprocess.Popen([COMMAND, "info", path, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    started = [subprocess.Popen([COMMAND, "info", path, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+               for _ in range(4)]
     said = [p.communicate() for p in started]
     assert all(p.returncode == 0 for p in started)
     assert len({json.loads(o)["fingerprint"] for o, _ in said}) == 1

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-COMMAND = Path(os.environ.get("FULLBORE_COMMAND", Path(__file__).resolve().parents[2] / ".venv/bin/fullbore"))
+COMMAND = Path(os.environ.get("FULLBORE_COMMAND", Path(__file__).resolve().parents[3] / ".venv/bin/fullbore"))
 SOAK = bool(os.environ.get("FB_SOAK"))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = os.environ.get("FULLBORE_COMMAND", str(Path(__file__).resolve().parents[2] / ".venv/bin/fullbore"))
+COMMAND = os.environ.get("FULLBORE_COMMAND", str(Path(__file__).resolve().parents[3] / ".venv/bin/fullbore"))
 
 
 def watch(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,6 @@
 """A model that is slower than its loader."""
 import time
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 from zoo_common import SEED, running, say_rate, vary

@@ -1,5 +1,7 @@
 """Transforms that cost CPU, in as many workers as the first argument says."""
-import sys, time
+import sys
+import time
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 from zoo_common import SEED, burn, running, say_rate, vary

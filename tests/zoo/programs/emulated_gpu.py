@@ -1,5 +1,10 @@
 """An emulated accelerator: a thread that is busy for as long as its queue says, and tells the stand-in NVML through a file."""
-import mmap, os, queue, struct, threading, time
+import mmap
+import os
+import queue
+import struct
+import threading
+import time
 
 
 class Gpu:

@@ -1,5 +1,10 @@
 """Loader threads that parse in Python: four of them, one lock. With ZOO_PROCESSES=N a DataLoader's workers instead: a remedy."""
-import glob, os, queue, threading, time
+import glob
+import os
+import queue
+import threading
+import time
+
 from zoo_common import DATA, burn, running, say_rate, vary
 
 paths = sorted(glob.glob(f"{DATA}/small/*"))

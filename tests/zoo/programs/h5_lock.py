@@ -1,5 +1,11 @@
-"""Threads that read gzipped HDF5 chunks: the library lets one in at a time. With ZOO_PROCESSES=N a DataLoader's workers instead: a remedy."""
-import os, queue, random, threading, time
+"""Threads that read gzipped HDF5 chunks: the library lets one in at a time. With ZOO_PROCESSES=N a DataLoader's workers instead: a
+remedy."""
+import os
+import queue
+import random
+import threading
+import time
+
 import h5py
 from zoo_common import DATA, running, say_rate, vary
 

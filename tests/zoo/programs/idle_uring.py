@@ -1,5 +1,9 @@
 """A program that computes while a thread waits at an idle io_uring: the kernel calls that iowait."""
-import ctypes, mmap, os, threading, time
+import ctypes
+import os
+import threading
+import time
+
 import torch
 from zoo_common import running, say_rate, vary
 

@@ -1,5 +1,7 @@
 """Random rows of a mapped file that is larger than the memory it may use."""
-import random, time
+import random
+import time
+
 import numpy as np
 from zoo_common import DATA, running, say_rate, vary
 

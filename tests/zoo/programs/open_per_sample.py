@@ -1,5 +1,9 @@
 """The training loop opens an HDF5 file for every sample, by itself. With ZOO_WORKERS=N processes do it beside the step: a remedy."""
-import multiprocessing, os, random, time
+import multiprocessing
+import os
+import random
+import time
+
 import h5py
 from zoo_common import CPU_SHARE, DATA, running, say_rate, vary
 

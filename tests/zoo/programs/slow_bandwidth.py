@@ -1,5 +1,7 @@
 """Large files on storage that gives few bytes a second: two workers wait for it."""
-import glob, time
+import glob
+import time
+
 import torch
 from torch.utils.data import DataLoader, Dataset
 from zoo_common import DATA, SEED, running, say_rate, vary

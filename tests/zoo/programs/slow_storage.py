@@ -1,5 +1,8 @@
 """Small files on storage that serves few reads a second: two workers wait for it. With ZOO_PACKED=1 they read them packed: a remedy."""
-import glob, os, time
+import glob
+import os
+import time
+
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 from zoo_common import DATA, SEED, running, say_rate, vary

@@ -1,5 +1,9 @@
 """Batches from a server that answers after a while: one request at a time per worker."""
-import multiprocessing, socket, struct, sys, time
+import socket
+import struct
+import sys
+import time
+
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 from zoo_common import running, say_rate, vary

@@ -1,6 +1,7 @@
 """Hundreds of small launches per second: the host is busy, the accelerator is not."""
 import os
 import time
+
 import torch
 from emulated_gpu import Gpu
 from zoo_common import running, say_rate, vary

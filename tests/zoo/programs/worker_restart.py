@@ -1,9 +1,10 @@
 """Short epochs, and workers that are started anew for each."""
 import os
 import time
+
 import torch
 from torch.utils.data import DataLoader, Dataset
-from zoo_common import SEED, burn, running, say_rate, vary
+from zoo_common import SEED, running, say_rate, vary
 
 INIT, STEP = vary(0.5), vary(0.02)
 

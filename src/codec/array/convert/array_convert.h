@@ -8,8 +8,8 @@
  *
  * FULLBORE_SIMD=c in the environment keeps to C; the bytes are the same either way.
  */
-#ifndef FB_CODEC_ARRAY_CONVERT_H
-#define FB_CODEC_ARRAY_CONVERT_H
+#ifndef FB_CODEC_ARRAY_CONVERT_ARRAY_CONVERT_H
+#define FB_CODEC_ARRAY_CONVERT_ARRAY_CONVERT_H
 
 #include <stdbool.h>
 #include <stddef.h>

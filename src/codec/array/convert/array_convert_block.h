@@ -1,6 +1,6 @@
 /* The two halves of a conversion, for those who do something in between. Inside codec/ only. */
-#ifndef FB_CODEC_ARRAY_CONVERT_BLOCK_H
-#define FB_CODEC_ARRAY_CONVERT_BLOCK_H
+#ifndef FB_CODEC_ARRAY_CONVERT_ARRAY_CONVERT_BLOCK_H
+#define FB_CODEC_ARRAY_CONVERT_ARRAY_CONVERT_BLOCK_H
 
 #include "codec/array/convert/array_convert.h"
 #include "codec/array/convert/array_convert_kernels.h"

@@ -1,6 +1,7 @@
 /* The steps of a conversion in plain C: from a stored number to a wide one (int64, float32, float64), and from a wide one to a place. */
 #include <string.h>
 
+#include "base/half.h"
 #include "codec/array/convert/array_convert_kernels.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "PLAIN means little-endian: the other kind of machine needs ARRAY_SWAPPED there");
@@ -45,14 +46,6 @@ DEFINE_SWAP(8, uint64_t, __builtin_bswap64)
         }                                                  \
     }
 
-static float bf16_value(uint16_t v)
-{
-    uint32_t u = (uint32_t)v << 16;
-    float f;
-    memcpy(&f, &u, sizeof(f));
-    return f;
-}
-
 #define DEFINE_WIDEN_INTEGER(NAME, TYPE)         \
     DEFINE_STEP(NAME##_to_i64, TYPE, int64_t, v) \
     DEFINE_STEP(NAME##_to_f32, TYPE, float, v)   \
@@ -72,17 +65,17 @@ DEFINE_STEP(bool_to_f32, uint8_t, float, v != 0)
 DEFINE_STEP(bool_to_f64, uint8_t, double, v != 0)
 DEFINE_STEP(bool_from_i64, int64_t, uint8_t, v != 0)
 
-DEFINE_STEP(f16_to_f32, uint16_t, float, array_f16_to_f32(v))
-DEFINE_STEP(f16_to_f64, uint16_t, double, array_f16_to_f32(v))
-DEFINE_STEP(bf16_to_f32, uint16_t, float, bf16_value(v))
-DEFINE_STEP(bf16_to_f64, uint16_t, double, bf16_value(v))
+DEFINE_STEP(f16_to_f32, uint16_t, float, half_to_f32(v))
+DEFINE_STEP(f16_to_f64, uint16_t, double, half_to_f32(v))
+DEFINE_STEP(bf16_to_f32, uint16_t, float, bfloat_to_f32(v))
+DEFINE_STEP(bf16_to_f64, uint16_t, double, bfloat_to_f32(v))
 DEFINE_STEP(f32_to_f64, float, double, v)
 DEFINE_STEP(f64_to_f32, double, float, v)
 
-DEFINE_STEP(f16_from_f32, float, uint16_t, array_f32_to_f16(v))
-DEFINE_STEP(bf16_from_f32, float, uint16_t, array_f32_to_bf16(v))
-DEFINE_STEP(f16_from_f64, double, uint16_t, array_f64_to_f16(v))
-DEFINE_STEP(bf16_from_f64, double, uint16_t, array_f32_to_bf16((float)v))
+DEFINE_STEP(f16_from_f32, float, uint16_t, half_from_f32(v))
+DEFINE_STEP(bf16_from_f32, float, uint16_t, bfloat_from_f32(v))
+DEFINE_STEP(f16_from_f64, double, uint16_t, half_from_f64(v))
+DEFINE_STEP(bf16_from_f64, double, uint16_t, bfloat_from_f32((float)v))
 DEFINE_STEP(bool_from_f64, double, uint8_t, v != 0)
 
 /* Without its fraction; beyond the range the nearest end; NaN: 0. LIMIT is the first power of two above the range. */

@@ -3,8 +3,8 @@
  * Each step takes n numbers at `from` (any alignment) to n numbers at `to` (aligned to its numbers). Tables are by dtype, by code or by
  * bytes; NULL where there is no such step.
  */
-#ifndef FB_CODEC_ARRAY_CONVERT_KERNELS_H
-#define FB_CODEC_ARRAY_CONVERT_KERNELS_H
+#ifndef FB_CODEC_ARRAY_CONVERT_ARRAY_CONVERT_KERNELS_H
+#define FB_CODEC_ARRAY_CONVERT_ARRAY_CONVERT_KERNELS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,10 +41,5 @@ void array_kernels_add_avx2(struct array_kernels *k);
 
 /* 13-bit A-law and 14-bit mu-law of ITU G.711, as 16-bit numbers. */
 extern const int16_t array_alaw[256], array_mulaw[256];
-
-uint16_t array_f32_to_f16(float v);
-uint16_t array_f64_to_f16(double v);
-uint16_t array_f32_to_bf16(float v);
-float array_f16_to_f32(uint16_t h);
 
 #endif

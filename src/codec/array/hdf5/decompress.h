@@ -3,8 +3,8 @@
  * The size that must come out is known beforehand and is demanded; a stream that gives more or less is damage. Intermediate results lie in
  * two buffers that grow to the largest chunk and are counted in the budget; the last filter undone writes straight into the caller's place.
  */
-#ifndef FB_CODEC_UNFILTER_H
-#define FB_CODEC_UNFILTER_H
+#ifndef FB_CODEC_ARRAY_HDF5_DECOMPRESS_H
+#define FB_CODEC_ARRAY_HDF5_DECOMPRESS_H
 
 #include "base/budget.h"
 #include "model/array/array.h"

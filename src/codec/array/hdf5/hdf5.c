@@ -41,7 +41,7 @@ static int describe(const struct array_source *s, struct array_file *out, struct
     free(record);
     if (rc == 0 && strcmp(out->format, "hdf5") != 0) {
         array_file_free(out);
-        rc = error_set(e, FB_E_DATA, "decode", "the HDF5 helper speaks of another format");
+        rc = error_set(e, FB_E_DATA, "decode", "the HDF5 helper reports another format");
     }
     if (rc < 0)
         error_at(e, s->path, -1);

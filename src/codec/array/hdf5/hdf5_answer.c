@@ -35,7 +35,7 @@ static int receive(int fd, uint64_t deadline_ns, void *out, size_t n, struct fb_
         if (got == 0 || (errno != EAGAIN && errno != EINTR))
             return broken(e, "ended the HDF5 helper");
         if (errno == EAGAIN && wait_for(fd, deadline_ns) == 0 && clock_now_ns() >= deadline_ns) {
-            broken(e, "took longer than the HDF5 helper is given");
+            broken(e, "took longer than the HDF5 helper may take");
             error_remedy(e, "if the storage is slow rather than the file damaged, set FULLBORE_HDF5_TIMEOUT to more seconds");
             return FB_E_DATA;
         }
@@ -89,7 +89,7 @@ int hdf5_take_answer(int fd, uint64_t deadline_ns, const struct hdf5_question *q
     else
         is_right = is_right && (q->op == HDF5_ROWS ? a.bytes == q->bytes : a.bytes <= HDF5_MAX_RECORD);
     if (!is_right)
-        return broken(e, "made the HDF5 helper talk nonsense");
+        return broken(e, "made the HDF5 helper answer nonsense");
     if (a.code < 0)
         FB_TRY(receive(fd, deadline_ns, text, a.bytes, e));
     else if (q->op == HDF5_ROWS)

@@ -71,7 +71,7 @@ static void watch_forks(void)
 
 static int no_helper(struct fb_error *e)
 {
-    error_set(e, FB_E_UNSUPPORTED, "decode", "HDF5 files need the program fullbore-hdf5, which is not there");
+    error_set(e, FB_E_UNSUPPORTED, "decode", "HDF5 files need the program fullbore-hdf5, which was not found");
     error_remedy(e, "it is installed with the package (libexec/fullbore, or beside the Python module); FULLBORE_HDF5_HELPER may name it");
     return FB_E_UNSUPPORTED;
 }

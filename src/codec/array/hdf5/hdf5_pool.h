@@ -6,8 +6,8 @@
  * Safety: the pool's lock covers the table of helpers and nothing that blocks. A busy helper belongs to the thread that took it. Helpers
  * end by themselves when the process does, however it ends: their socket closes.
  */
-#ifndef FB_CODEC_HDF5_POOL_H
-#define FB_CODEC_HDF5_POOL_H
+#ifndef FB_CODEC_ARRAY_HDF5_HDF5_POOL_H
+#define FB_CODEC_ARRAY_HDF5_HDF5_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

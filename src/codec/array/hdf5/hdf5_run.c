@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file/file.h"
 #include "codec/array/hdf5/hdf5_pool.h"
 #include "model/hdf5/hdf5_rechunk.h"
 
@@ -175,7 +176,7 @@ static bool read_some(struct running *x, size_t *said)
 
 static int refuse_stuck(const struct hdf5_run *r, struct fb_error *e)
 {
-    error_set(e, FB_E_TIMEOUT, r->stage, "fullbore-hdf5 %s did not get on for %u s and was ended", r->verb, hdf5_timeout_s());
+    error_set(e, FB_E_TIMEOUT, r->stage, "fullbore-hdf5 %s made no progress for %u s and was stopped", r->verb, hdf5_timeout_s());
     error_remedy(e, "if the storage is slow rather than the file damaged, set FULLBORE_HDF5_TIMEOUT to more seconds");
     error_at(e, r->file, -1);
     return FB_E_TIMEOUT;
@@ -196,7 +197,7 @@ static int follow(struct running *x, int *status, struct fb_error *e)
         if (ended == 1)
             return 0;
         if (ended < 0)
-            return error_set(e, FB_E_STATE, r->stage, "another part of the program took the end of fullbore-hdf5 from us");
+            return error_set(e, FB_E_STATE, r->stage, "another part of the program collected the exit status of fullbore-hdf5");
         look_for_progress(x, said);
         if (r->interrupted && r->interrupted(r->ctx))
             return error_set(e, FB_E_INTERRUPTED, r->stage, "interrupted");
@@ -266,12 +267,7 @@ static int run(struct running *x, const char *path, int question, char *how, siz
 static int question_of(const struct hdf5_run *r, struct fb_error *e)
 {
     int fd = r->question ? memfd_create("fullbore-hdf5", MFD_CLOEXEC) : fcntl(r->question_fd, F_DUPFD_CLOEXEC, 3);
-    bool is_good = fd >= 0;
-    for (size_t done = 0; is_good && r->question && done < r->question_bytes;) {
-        ssize_t n = write(fd, (const char *)r->question + done, r->question_bytes - done);
-        is_good = n > 0 || (n < 0 && errno == EINTR);
-        done += n > 0 ? (size_t)n : 0;
-    }
+    bool is_good = fd >= 0 && (!r->question || file_write_all(fd, r->question, r->question_bytes, NULL) == 0);
     if (is_good && lseek(fd, 0, SEEK_SET) == 0)
         return fd;
     int rc = error_set_errno(e, r->stage, errno, "write a question to fullbore-hdf5");
@@ -286,7 +282,7 @@ int hdf5_run(const struct hdf5_run *r, char *how, size_t how_size, struct fb_err
     struct running x = {.r = r, .handle = -1, .answers = -1};
     how[0] = 0;
     if (!hdf5_find_helper(path, sizeof(path))) {
-        error_set(e, FB_E_UNSUPPORTED, r->stage, "HDF5 files need the program fullbore-hdf5, which is not there");
+        error_set(e, FB_E_UNSUPPORTED, r->stage, "HDF5 files need the program fullbore-hdf5, which was not found");
         error_remedy(e, "it is installed with the package; FULLBORE_HDF5_HELPER may name it");
         return FB_E_UNSUPPORTED;
     }

@@ -4,8 +4,8 @@
  * lasts for ever: it is killed, and if even that does not end it (it hangs in the kernel, on storage that does not answer), it is left
  * behind.
  */
-#ifndef FB_CODEC_HDF5_RUN_H
-#define FB_CODEC_HDF5_RUN_H
+#ifndef FB_CODEC_ARRAY_HDF5_HDF5_RUN_H
+#define FB_CODEC_ARRAY_HDF5_HDF5_RUN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* LZF, the compressor that h5py brings. */
-#ifndef FB_CODEC_LZF_H
-#define FB_CODEC_LZF_H
+#ifndef FB_CODEC_ARRAY_HDF5_LZF_H
+#define FB_CODEC_ARRAY_HDF5_LZF_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * MCU rows: then the last pixel row of a band waits for the next band, and one row of each component is carried over. Columns blend the
  * same way; at the image's borders the outermost chroma sample stands for the one beyond, which gives what libjpeg's special cases give.
  */
-#ifndef FB_CODEC_JPEG_BAND_H
-#define FB_CODEC_JPEG_BAND_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_BAND_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_BAND_H
 
 #include "codec/image/jpeg/jpeg_kernels.h"
 #include "model/codec_ops.h"

@@ -5,8 +5,8 @@
  * other: when one ends a block it starts its next while the other is within one. A third lane gained nothing: with two the processor has
  * enough to do, and what is left are the jumps at the ends of blocks, which it cannot foresee.
  */
-#ifndef FB_CODEC_JPEG_ENTROPY_H
-#define FB_CODEC_JPEG_ENTROPY_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_ENTROPY_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_ENTROPY_H
 
 #include "codec/image/jpeg/jpeg_huffman.h"
 

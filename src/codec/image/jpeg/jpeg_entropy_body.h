@@ -5,8 +5,8 @@
  * after, and so does, before, the first of a block (DC), which leaves room for the two that may follow it until the next refill. Of the
  * coefficients that nobody wants, several are passed at once: two such look-ups fit.
  */
-#ifndef FB_CODEC_JPEG_ENTROPY_BODY_H
-#define FB_CODEC_JPEG_ENTROPY_BODY_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_ENTROPY_BODY_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_ENTROPY_BODY_H
 
 #ifndef JPEG_ENTROPY
 #define JPEG_ENTROPY jpeg_entropy_c

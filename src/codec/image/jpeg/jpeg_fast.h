@@ -1,6 +1,6 @@
 /* Decoding regions of common JPEG files, from checkpoints where they are known. */
-#ifndef FB_CODEC_JPEG_FAST_H
-#define FB_CODEC_JPEG_FAST_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_FAST_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_FAST_H
 
 #include "codec/codec_internal.h"
 

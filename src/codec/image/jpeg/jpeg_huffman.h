@@ -11,8 +11,8 @@
  * 2 unused, 8 bits coefficients, 63 at most, and JPEG_END_RUN + 1 more after an end of block. JPEG_NO_SKIP: not even one.
  *
  * Building one takes a few microseconds; files that share tables (most have the standard's) find them on the thread's shelf. */
-#ifndef FB_CODEC_JPEG_HUFFMAN_H
-#define FB_CODEC_JPEG_HUFFMAN_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_HUFFMAN_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_HUFFMAN_H
 
 #include "base/budget.h"
 #include "codec/image/jpeg/jpeg_plan.h"

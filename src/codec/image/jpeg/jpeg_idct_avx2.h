@@ -1,5 +1,5 @@
-#ifndef FB_CODEC_JPEG_IDCT_AVX2_H
-#define FB_CODEC_JPEG_IDCT_AVX2_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_IDCT_AVX2_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_IDCT_AVX2_H
 
 #include "codec/image/jpeg/jpeg_kernels.h"
 

@@ -7,8 +7,8 @@
  * Plain C is for comparing, and for FULLBORE_SIMD=c in the environment: it takes three times as long, longer than libjpeg-turbo's SIMD code
  * for the whole image. So where a processor has nothing better, libjpeg-turbo decodes. Any thread.
  */
-#ifndef FB_CODEC_JPEG_KERNELS_H
-#define FB_CODEC_JPEG_KERNELS_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_KERNELS_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_KERNELS_H
 
 #include "codec/image/jpeg/jpeg_entropy.h"
 

@@ -1,6 +1,6 @@
 /* What the markers of a JPEG file say. */
-#ifndef FB_CODEC_JPEG_MARKERS_H
-#define FB_CODEC_JPEG_MARKERS_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_MARKERS_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_MARKERS_H
 
 #include "codec/codec_internal.h"
 

@@ -3,8 +3,8 @@
  * Only the common kind is taken: sequential Huffman with 8 bits, one scan with all components, grey or YCbCr with the samplings below.
  * Whatever else there is, and whatever looks unusual, belongs to libjpeg-turbo.
  */
-#ifndef FB_CODEC_JPEG_PLAN_H
-#define FB_CODEC_JPEG_PLAN_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_PLAN_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

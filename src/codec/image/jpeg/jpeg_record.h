@@ -14,8 +14,8 @@
  * record is checked so that no content of it can do more than give wrong positions; a record made on purpose, with a right checksum and
  * consistent lies about brightness, is believed.
  */
-#ifndef FB_CODEC_JPEG_RECORD_H
-#define FB_CODEC_JPEG_RECORD_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_RECORD_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_RECORD_H
 
 #include "codec/image/jpeg/jpeg_plan.h"
 #include "codec/image/jpeg/jpeg_stream.h"

@@ -2,8 +2,8 @@
  *
  * A position is a byte of the file and a bit in it, together with the predictors: all that decoding needs to begin there.
  */
-#ifndef FB_CODEC_JPEG_STREAM_H
-#define FB_CODEC_JPEG_STREAM_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_STREAM_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_STREAM_H
 
 #include "codec/image/jpeg/jpeg_kernels.h"
 

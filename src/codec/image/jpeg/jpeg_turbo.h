@@ -1,6 +1,6 @@
 /* JPEG by libjpeg-turbo alone: the codec's fall-back, and what its own decoder is compared with. */
-#ifndef FB_CODEC_JPEG_TURBO_H
-#define FB_CODEC_JPEG_TURBO_H
+#ifndef FB_CODEC_IMAGE_JPEG_JPEG_TURBO_H
+#define FB_CODEC_IMAGE_JPEG_JPEG_TURBO_H
 
 #include "codec/codec_internal.h"
 

@@ -124,12 +124,11 @@ static void note_fetched(struct s3_credentials *c, int64_t now_s)
         return;
     c->again_ns = clock_now_ns() + again_after_ns;
     error_clear(&c->why);
-    error_set(&c->why, FB_E_IO, "read", "the session token has expired: %s hands out keys that are %lld s past their time", c->source->name,
+    error_set(&c->why, FB_E_IO, "read", "the session token has expired: %s hands out keys that expired %lld s ago", c->source->name,
               (long long)(now_s - c->keys->expires_s));
     error_remedy(&c->why, "check this machine's clock, and the service that hands out the keys");
     if (!was_known)
-        log_line(&c->log, LOG_WARN, "S3: the keys from %s have expired by this machine's clock; they are tried all the same",
-                 c->source->name);
+        log_line(&c->log, LOG_WARN, "S3: the keys from %s have expired by this machine's clock; they are tried anyway", c->source->name);
 }
 
 static int fetch_first(struct s3_credentials *c, struct fb_error *e)
@@ -224,7 +223,8 @@ static void note_refused(struct s3_credentials *c, bool is_same)
         error_remedy(&c->why, "log in again and restart; a profile file that is renewed meanwhile is read again");
     } else {
         error_set(&c->why, FB_E_IO, "read",
-                  "the S3 server says that the session token has expired, of the old keys and of the new ones from %s", c->source->name);
+                  "the S3 server says that the session token has expired, both of the old keys and of the new ones from %s",
+                  c->source->name);
         error_remedy(&c->why, "check that AWS_ENDPOINT_URL is the server that these keys are for");
     }
 }

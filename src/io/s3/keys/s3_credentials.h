@@ -1,12 +1,12 @@
 /* Whose keys sign: environment -> profile files -> web identity -> container -> instance metadata (IMDSv2). The first that has any is used
- * from then on. Keys that expire are fetched anew, on a thread of its own, while the old ones still work. Keys that have expired before they
- * came are used all the same: the clock may be wrong, and the server knows better.
+ * from then on. Keys that expire are fetched anew, on a thread of its own, while the old ones still work. Keys that have expired before
+ * they came are used all the same: the clock may be wrong, and the server knows better.
  *
  * Safety: open, now, refuse and close belong to one thread at a time (the loop's, once it runs); the refreshing thread only writes `next`
  * and then sets its state. The keys that `now` returned are valid until the next call.
  */
-#ifndef FB_IO_S3_CREDENTIALS_H
-#define FB_IO_S3_CREDENTIALS_H
+#ifndef FB_IO_S3_KEYS_S3_CREDENTIALS_H
+#define FB_IO_S3_KEYS_S3_CREDENTIALS_H
 
 #include <stdatomic.h>
 
@@ -19,8 +19,8 @@ struct s3_credentials;
 int s3_credentials_open(struct s3_credentials **out, const struct s3_place *p, const struct log *log, struct fb_error *e);
 /* `wake` is called from the refreshing thread when it is over. */
 void s3_credentials_on_refresh(struct s3_credentials *c, void (*wake)(void *ctx), void *ctx);
-/* NULL: there are none now, because the old ones are refused or expired and new ones are under way; or for good: then `e` says why. `now_s` is
- * the server's time as far as it is known. */
+/* NULL: there are none now, because the old ones are refused or expired and new ones are under way; or for good: then `e` says why.
+ * `now_s` is the server's time as far as it is known. */
 struct s3_keys *s3_credentials_now(struct s3_credentials *c, int64_t now_s, struct fb_error *e);
 /* The server says that the keys of this generation are expired. New ones are asked for, unless newer ones have come meanwhile. */
 void s3_credentials_refuse(struct s3_credentials *c, uint32_t generation);

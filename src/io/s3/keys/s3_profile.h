@@ -1,7 +1,7 @@
 /* The files in which AWS's tools keep settings: ~/.aws/config and ~/.aws/credentials. Sections of "key = value", comments, and settings
  * nested by indentation below a key without a value. */
-#ifndef FB_IO_S3_PROFILE_H
-#define FB_IO_S3_PROFILE_H
+#ifndef FB_IO_S3_KEYS_S3_PROFILE_H
+#define FB_IO_S3_KEYS_S3_PROFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

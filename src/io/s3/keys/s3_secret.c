@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
+
 #define TOKEN_HEADER "x-amz-security-token: "
 
 enum { FILE_MOST = 1 << 20 };
@@ -28,14 +30,6 @@ void s3_secret_unmap(void *data, size_t bytes)
     munmap(data, bytes);
 }
 
-static size_t read_all(int fd, char *to, size_t most)
-{
-    size_t got = 0;
-    for (ssize_t n; got < most && (n = read(fd, to + got, most - got)) > 0;)
-        got += (size_t)n;
-    return got;
-}
-
 char *s3_secret_read_file(const char *path, size_t *length, size_t *mapped)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -43,7 +37,7 @@ char *s3_secret_read_file(const char *path, size_t *length, size_t *mapped)
         return NULL;
     *mapped = FILE_MOST + 4096;
     char *data = s3_secret_map(*mapped);
-    *length = data ? read_all(fd, data, FILE_MOST + 1) : 0;
+    *length = data ? file_read_all(fd, data, FILE_MOST + 1) : 0;
     close(fd);
     if (data && *length <= FILE_MOST)
         return data;

@@ -1,7 +1,7 @@
 /* Keys in memory: pages of their own that no core dump contains, wiped when they are given back. Whatever holds an access key, a secret, a
  * token or a file that contains them lives here. (libcurl's own buffers, through which tokens are sent, are beyond our reach.) */
-#ifndef FB_IO_S3_SECRET_H
-#define FB_IO_S3_SECRET_H
+#ifndef FB_IO_S3_KEYS_S3_SECRET_H
+#define FB_IO_S3_KEYS_S3_SECRET_H
 
 #include <stddef.h>
 #include <stdint.h>

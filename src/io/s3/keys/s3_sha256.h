@@ -1,7 +1,7 @@
 /* SHA-256 (FIPS 180-4) and HMAC. Ours, because all that SigV4 wants of a TLS library is this: about 15 blocks per request, some 5 us beside
  * the 100 us that a request costs libcurl; and because keys and their copies then stay where s3_secret.h puts them. */
-#ifndef FB_IO_S3_SHA256_H
-#define FB_IO_S3_SHA256_H
+#ifndef FB_IO_S3_KEYS_S3_SHA256_H
+#define FB_IO_S3_KEYS_S3_SHA256_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * signed whatever a key contains. The path is encoded once and not normalised: to S3 "a//b", "a/./b" and "a/b" are three objects. libcurl's
  * own signer (7.88) is not used: it signs what the URL says instead of what it means, and fails for keys with '=' and for some queries.
  */
-#ifndef FB_IO_S3_SIGN_H
-#define FB_IO_S3_SIGN_H
+#ifndef FB_IO_S3_KEYS_S3_SIGN_H
+#define FB_IO_S3_KEYS_S3_SIGN_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
-/* libcurl, opened when an object store is first used: it brings some thirty libraries along (base/late.h). The functions have their usual
+/* libcurl, opened when an object store is first used: it brings some thirty libraries along (base/dynlib.h). The functions have their usual
  * names; nothing may call one before curl_late_open has returned 0. */
-#ifndef FB_IO_CURL_LATE_H
-#define FB_IO_CURL_LATE_H
+#ifndef FB_IO_S3_LOOP_CURL_DYNLIB_H
+#define FB_IO_S3_LOOP_CURL_DYNLIB_H
 
 #define CURL_DISABLE_TYPECHECK /* its macros would call the functions by themselves */
 #include <curl/curl.h>

@@ -1,6 +1,6 @@
 /* A flight: one attempt at a task on the wire; and what follows from its answer. */
-#ifndef FB_IO_S3_FLIGHT_H
-#define FB_IO_S3_FLIGHT_H
+#ifndef FB_IO_S3_LOOP_S3_FLIGHT_H
+#define FB_IO_S3_LOOP_S3_FLIGHT_H
 
 #include "io/s3/loop/curl_dynlib.h"
 #include "io/s3/loop/s3_loop.h"

@@ -3,8 +3,8 @@
  *
  * The quantile comes from a histogram with four steps per power of two, halved now and then so that it follows. Pure.
  */
-#ifndef FB_IO_S3_HEDGE_H
-#define FB_IO_S3_HEDGE_H
+#ifndef FB_IO_S3_LOOP_S3_HEDGE_H
+#define FB_IO_S3_LOOP_S3_HEDGE_H
 
 #include <stdbool.h>
 #include <stdint.h>

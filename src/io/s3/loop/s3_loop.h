@@ -14,8 +14,8 @@
  * Safety: submit, figures and close from any thread; everything else is the loop's. In a forked child only close may be called, and does
  * nothing.
  */
-#ifndef FB_IO_S3_LOOP_H
-#define FB_IO_S3_LOOP_H
+#ifndef FB_IO_S3_LOOP_S3_LOOP_H
+#define FB_IO_S3_LOOP_S3_LOOP_H
 
 #include "base/log.h"
 #include "io/s3/s3_answer.h"

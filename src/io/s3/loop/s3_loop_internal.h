@@ -1,6 +1,6 @@
 /* The loop's inside, as the files that run it (s3_loop.c) and that decide what goes next (s3_schedule.c) see it. */
-#ifndef FB_IO_S3_LOOP_OWN_H
-#define FB_IO_S3_LOOP_OWN_H
+#ifndef FB_IO_S3_LOOP_S3_LOOP_INTERNAL_H
+#define FB_IO_S3_LOOP_S3_LOOP_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>

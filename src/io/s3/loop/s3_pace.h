@@ -1,15 +1,17 @@
 /* How many requests are in flight: as many as still add throughput, fewer when the server says that it is too much.
  *
- *   start    the first answer tells how far away the server is: the window becomes what a server of eight answers per millisecond would want;
- *            from then on it grows by one per answer (doubles per round trip) until that makes answers later rather than more; by large ranges
+ *   start    the first answer tells how far away the server is: the window becomes what a server of eight answers per millisecond would
+ * want;
+ *            from then on it grows by one per answer (doubles per round trip) until that makes answers later rather than more; by large
+ * ranges
  *            of a server nearby it grows slowly, for a few of them fill the line
  *   steady   now and then a round with a quarter more or a seventh less; whichever pays stays
  *   backed off (503, 429)   half of it, at most once per half second, then back by one per round up to just below where it was too much
  *
  * A round counts only if the window was full: a consumer that wants less says nothing about the server. Pure: time comes in as an argument.
  */
-#ifndef FB_IO_S3_PACE_H
-#define FB_IO_S3_PACE_H
+#ifndef FB_IO_S3_LOOP_S3_PACE_H
+#define FB_IO_S3_LOOP_S3_PACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

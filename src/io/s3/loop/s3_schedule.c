@@ -368,7 +368,7 @@ static void mend(struct s3_loop *l, struct s3_task *t, struct s3_outcome *out, i
     }
     if (is_new && out->next == S3_NEXT_CLOCK) {
         l->clock_offset_s = date_s - (int64_t)time(NULL);
-        log_line(&l->log, LOG_WARN, "S3: this machine's clock is %lld s off the server's; requests are signed by the server's",
+        log_line(&l->log, LOG_WARN, "S3: this machine's clock is %lld s off the server's; requests are signed with the server's time",
                  (long long)l->clock_offset_s);
     } else if (is_new) {
         if (!s3_place_move(&l->place, out->region)) {

@@ -4,8 +4,8 @@
  * that nobody wants, and a socket that is watched again needs no system call. Closing tells us through CURLOPT_CLOSESOCKETFUNCTION, which
  * every handle must set to s3_sockets_close: a number that is used again would otherwise be taken for watched.
  */
-#ifndef FB_IO_S3_SOCKETS_H
-#define FB_IO_S3_SOCKETS_H
+#ifndef FB_IO_S3_LOOP_S3_SOCKETS_H
+#define FB_IO_S3_LOOP_S3_SOCKETS_H
 
 #include <stdbool.h>
 #include <stdint.h>

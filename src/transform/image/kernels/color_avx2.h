@@ -1,5 +1,5 @@
-#ifndef FB_TRANSFORM_COLOR_AVX2_H
-#define FB_TRANSFORM_COLOR_AVX2_H
+#ifndef FB_TRANSFORM_IMAGE_KERNELS_COLOR_AVX2_H
+#define FB_TRANSFORM_IMAGE_KERNELS_COLOR_AVX2_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  *
  * FULLBORE_SIMD=c in the environment keeps to C. Any thread.
  */
-#ifndef FB_TRANSFORM_KERNELS_H
-#define FB_TRANSFORM_KERNELS_H
+#ifndef FB_TRANSFORM_IMAGE_KERNELS_IMAGE_KERNELS_H
+#define FB_TRANSFORM_IMAGE_KERNELS_IMAGE_KERNELS_H
 
 #include <stdbool.h>
 #include <stddef.h>

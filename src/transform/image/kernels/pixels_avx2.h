@@ -1,6 +1,6 @@
 /* Eight RGB pixels in and out of registers: 24 bytes, loaded as four pixels per half. */
-#ifndef FB_TRANSFORM_PIXELS_AVX2_H
-#define FB_TRANSFORM_PIXELS_AVX2_H
+#ifndef FB_TRANSFORM_IMAGE_KERNELS_PIXELS_AVX2_H
+#define FB_TRANSFORM_IMAGE_KERNELS_PIXELS_AVX2_H
 
 #include <immintrin.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-#ifndef FB_TRANSFORM_STORE_C_H
-#define FB_TRANSFORM_STORE_C_H
+#ifndef FB_TRANSFORM_IMAGE_KERNELS_STORE_C_H
+#define FB_TRANSFORM_IMAGE_KERNELS_STORE_C_H
 
 #include "transform/image/levels.h"
 

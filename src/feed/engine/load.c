@@ -1,0 +1,224 @@
+/* A load from its making to its end, whatever its kind: aimed at a sample, run by a worker, finished; the last of a slot publishes it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text/text.h"
+#include "feed/crew.h"
+#include "feed/gather_reads.h"
+#include "feed/load_ops.h"
+#include "feed/partial_read.h"
+
+enum {
+    WAITS_FOR_MEMORY = 200,
+    WAITS_FOR_SYSTEM = 20, /* when the budget has enough, but malloc does not */
+    MEMORY_NAP_NS = 5000000,
+    AWAITED_MOST_NS = 300000000
+};
+
+void load_step(struct load *l, uint32_t step)
+{
+    atomic_store_explicit(&l->step, step, memory_order_relaxed);
+    atomic_store_explicit(&l->since_ns, clock_now_ns(), memory_order_relaxed);
+}
+
+void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position)
+{
+    l->slot = s;
+    l->place = place;
+    l->count = 1;
+    l->waited = NULL;
+    l->reads_itself = false;
+    l->attempt = l->bad_tries = 0;
+    l->poor_since_ns = 0;
+    l->position = position;
+    l->buffer = NULL;
+    l->error = NULL;
+    l->next = NULL;
+    load_step(l, LOAD_PLANNED);
+}
+
+void load_aim(struct feed *f, struct load *l, uint64_t sample)
+{
+    l->needs_aim = l->would_block = l->has_begun = false;
+    l->file = 0;
+    part_give_up(l);
+    l->selected = sample;
+    l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
+    struct fb_error *e = NULL;
+    if (catalog_sample(f->dataset.catalog, l->sample, &l->where, NULL) < 0) {
+        e = error_new();
+        if (!error_is_shared(e))
+            catalog_sample(f->dataset.catalog, l->sample, &l->where, e);
+        l->where = (struct catalog_sample){.key = "", .object = ""};
+    }
+    l->error = e;
+    l->size = l->where.length;
+    l->may_part = f->reads_parts && l->size >= PART_FROM_BYTES;
+    l->reads_itself = f->kind->reads_itself && f->kind->reads_itself(f, &l->where);
+    l->slot->place[l->place].sample = l->sample;
+    l->slot->place[l->place].key = l->where.key;
+}
+
+/* ---- finishing ---- */
+
+/* f->lock is held. */
+static bool is_full(const struct feed *f)
+{
+    for (const struct slot *s = f->ahead_first; s; s = s->next)
+        if (s->state == SLOT_FILLING)
+            return false;
+    return f->ahead >= f->look_ahead;
+}
+
+static void publish(struct feed *f, struct slot *s)
+{
+    if (f->kind->finish && !s->error)
+        f->kind->finish(f, s);
+    pthread_mutex_lock(&f->lock);
+    if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
+        feed_recycle(f, s);
+    } else {
+        s->state = ship_filled(f, s);
+        s->ready_ns = clock_now_ns();
+        if (is_full(f))
+            atomic_store_explicit(&f->is_ample, true, memory_order_relaxed);
+        if (s->state == SLOT_READY && f->is_consumer_waiting && s == f->ahead_first)
+            pthread_cond_signal(&f->consumer_wakes);
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+void load_give_buffer_back(struct feed *f, struct load *l)
+{
+    if (!l->buffer)
+        return;
+    pthread_mutex_lock(&f->lock);
+    reads_give(&f->reads, l->buffer);
+    pthread_cond_signal(&f->planner_wakes);
+    pthread_mutex_unlock(&f->lock);
+    l->buffer = NULL;
+}
+
+void load_finish(struct feed *f, struct load *l)
+{
+    struct slot *s = l->slot;
+    load_give_buffer_back(f, l);
+    waited_free(f, l->waited);
+    l->waited = NULL;
+    error_free(l->error);
+    l->error = NULL;
+    atomic_store_explicit(&l->step, LOAD_IDLE, memory_order_relaxed);
+    if (atomic_fetch_sub_explicit(&s->remaining, 1, memory_order_acq_rel) == 1)
+        publish(f, s);
+}
+
+void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
+{
+    struct slot *s = l->slot;
+    pthread_mutex_lock(&f->lock);
+    if (!s->error || l->place < s->error_place) {
+        if (!s->error)
+            s->error = error_new();
+        if (!error_is_shared(s->error))
+            *s->error = *e;
+        s->error_place = l->place;
+    }
+    pthread_mutex_unlock(&f->lock);
+    load_finish(f, l);
+}
+
+bool load_is_systemic(const struct fb_error *e)
+{
+    return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE || e->sys_errno == ENOMEM;
+}
+
+/* Batches that are ready and not taken yet have memory, and so do other workers: a load waits for it as long as the consumer does not wait
+ * for the load itself. */
+bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error *e)
+{
+    if (e->code != FB_E_BUDGET || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&f->lock);
+    bool is_awaited = f->is_consumer_waiting && f->ahead_first == l->slot;
+    pthread_mutex_unlock(&f->lock);
+    uint64_t now = clock_now_ns();
+    if (!is_awaited || !l->poor_since_ns)
+        l->poor_since_ns = is_awaited ? now : 0;
+    if (is_awaited && now - l->poor_since_ns > AWAITED_MOST_NS)
+        return false;
+    uint32_t seen = budget_seen(f->budget);
+    crew_press(f, false);
+    budget_wait(f->budget, seen, MEMORY_NAP_NS);
+    crew_push(f, l);
+    return true;
+}
+
+/* ---- what all kinds need ---- */
+
+struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e)
+{
+    bool is_part = l->part != PART_ALL, is_whole = l->where.offset == 0 && l->where.length == l->where.object_size;
+    return (struct io_request){
+        .dir_fd = f->dataset.root_fd,
+        .path = l->where.object,
+        .offset = l->where.offset + l->part_first,
+        .length = is_part    ? l->part_last - l->part_first
+                  : is_whole ? IO_WHOLE
+                             : l->where.length,
+        .expected_size = l->size,
+        .has_fd = f->object_fd >= 0 && !is_whole,
+        .fd = f->object_fd,
+        .buffer = buffer + l->part_first,
+        .capacity = capacity - l->part_first,
+        .owner = l,
+        .goes_first = l->has_begun || l->attempt > 0,
+        .expected_mtime_ns = l->where.mtime_ns,
+        .must_match = !is_whole && !is_part, /* parts are compared by part_is_spoilt */
+        .error = e,
+    };
+}
+
+void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e)
+{
+    if (s->data && bytes <= s->capacity)
+        return s->data; /* nearly always */
+    for (int i = 0; i < WAITS_FOR_MEMORY; i++) {
+        struct fb_error why;
+        error_clear(&why);
+        bool is_hopeless = bytes > atomic_load_explicit(&f->budget->limit, memory_order_relaxed);
+        if (scratch_need(s, bytes, &why) || is_hopeless || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
+            break;
+        if (why.code == FB_E_NOMEM && i >= WAITS_FOR_SYSTEM)
+            break;
+        uint32_t seen = budget_seen(f->budget);
+        crew_press(f, false);
+        budget_wait(f->budget, seen, MEMORY_NAP_NS);
+    }
+    return scratch_need(s, bytes, e);
+}
+
+void load_note_service(struct feed *f, uint64_t ns)
+{
+    uint64_t mean = atomic_load_explicit(&f->service_ns, memory_order_relaxed);
+    atomic_store_explicit(&f->service_ns, mean ? mean - mean / 16 + ns / 16 : ns, memory_order_relaxed);
+    histogram_add(&f->load_histogram, ns);
+}
+
+int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, int first, uint64_t selected, uint64_t sample,
+                     struct fb_error *e)
+{
+    void *to[FB_MAX_FIELDS];
+    for (int k = 0; k < f->labels.count; k++)
+        to[k] = slot_at(s, first + k, place);
+    return labels_copy(&f->labels, selected, sample, to, e);
+}
+
+void load_run(struct worker *w, struct feed *f, struct load *l)
+{
+    if (l->slot->generation != atomic_load_explicit(&f->generation, memory_order_relaxed))
+        load_finish(f, l);
+    else
+        f->kind->run(w, f, l);
+}
