@@ -60,12 +60,26 @@ struct start {
     void *arg;
 };
 
+static _Thread_local struct {
+    void (*run)(void *);
+    void *arg;
+} at_end;
+
+void thread_at_end(void (*last)(void *), void *arg)
+{
+    at_end.run = last;
+    at_end.arg = arg;
+}
+
 static void *run_in_background(void *arg)
 {
     struct start s = *(struct start *)arg;
     free(arg);
     go_into_background();
-    return s.body(s.arg);
+    void *result = s.body(s.arg);
+    if (at_end.run)
+        at_end.run(at_end.arg);
+    return result;
 }
 
 int thread_start(pthread_t *t, const char *name, void *(*body)(void *), void *arg, struct fb_error *e)

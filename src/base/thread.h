@@ -21,6 +21,9 @@
 int thread_start(pthread_t *t, const char *name, void *(*body)(void *), void *arg, struct fb_error *e);
 /* The same for one that wakes on time rather than works: timers, probes, emulated devices. It stays an ordinary thread. */
 int thread_start_prompt(pthread_t *t, const char *name, void *(*body)(void *), void *arg, struct fb_error *e);
+/* What the calling thread, one of thread_start's, does after its body has returned; one function, the last one asked for. Unlike a key's
+ * destructor it runs while every key still has its value, and not at all in a thread that pthread_exit ends. */
+void thread_at_end(void (*last)(void *), void *arg);
 /* Why a thread could not be put into the background: an errno, or 0 if all could. */
 int thread_background_error(void);
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text/text.h"
+#include "base/thread.h"
 #include "python/py_pixels.h"
 
 enum { MOST_FAILURES = 64 }; /* exceptions kept for whoever takes the batch; each may hold an image */
@@ -225,33 +226,26 @@ static int run(struct map_calls *c, struct fb_map *m, struct fb_error *e)
  * PyGILState_Ensure alone makes and ends a thread state per call: 16 KiB mapped, touched and unmapped each time. A worker keeps its own
  * from its first call to its end.
  */
-static pthread_key_t own_state;
+static _Thread_local PyThreadState *own_state;
 
+/* With Python's lock held to the last: without it, an interpreter that ends frees the state at the same time. */
 static void end_state(void *state)
 {
     if (atomic_load(&is_over) || !Py_IsInitialized())
         return;
     PyEval_RestoreThread(state);
-    PyThreadState_Clear(state);
-    PyThreadState_Delete(PyEval_SaveThread()); /* not PyGILState_Release: the thread's own keys may be gone by now */
-}
-
-static void make_key(void)
-{
-    pthread_key_create(&own_state, end_state);
+    PyGILState_Release(PyGILState_UNLOCKED);
 }
 
 static void enter_python(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_key);
-    PyThreadState *state = pthread_getspecific(own_state);
-    if (state) {
-        PyEval_RestoreThread(state);
+    if (own_state) {
+        PyEval_RestoreThread(own_state);
         return;
     }
     PyGILState_Ensure();
-    pthread_setspecific(own_state, PyThreadState_Get());
+    own_state = PyThreadState_Get();
+    thread_at_end(end_state, own_state);
 }
 
 PyObject *map_end(PyObject *module, PyObject *unused)

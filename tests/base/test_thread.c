@@ -247,6 +247,43 @@ static void a_signal_ends_the_wait(void **state)
     pthread_cond_destroy(&x.c);
 }
 
+struct ending {
+    pthread_key_t key;
+    bool must_exit, has_returned, has_ended;
+};
+
+static void note_the_end(void *arg)
+{
+    struct ending *x = arg;
+    assert_true(x->has_returned);
+    x->has_ended = pthread_getspecific(x->key) == x;
+}
+
+static void *end_as_told(void *arg)
+{
+    struct ending *x = arg;
+    pthread_setspecific(x->key, x);
+    thread_at_end(note_the_end, x);
+    if (x->must_exit)
+        pthread_exit(NULL);
+    x->has_returned = true;
+    return NULL;
+}
+
+static void what_is_left_to_do_at_the_end_is_done_while_keys_have_their_values(void **state)
+{
+    (void)state;
+    for (int must_exit = 0; must_exit < 2; must_exit++) {
+        struct ending x = {.must_exit = must_exit};
+        pthread_t t;
+        pthread_key_create(&x.key, NULL);
+        assert_int_equal(thread_start(&t, "fb-ending", end_as_told, &x, NULL), 0);
+        pthread_join(t, NULL);
+        assert_int_equal(x.has_ended, !must_exit);
+        pthread_key_delete(x.key);
+    }
+}
+
 static void time_goes_forward(void **state)
 {
     (void)state;
@@ -269,6 +306,7 @@ int main(void)
         cmocka_unit_test(a_thread_that_cannot_start_is_an_error_in_words),
         cmocka_unit_test(a_timed_wait_uses_the_monotonic_clock_and_ends),
         cmocka_unit_test(a_signal_ends_the_wait),
+        cmocka_unit_test(what_is_left_to_do_at_the_end_is_done_while_keys_have_their_values),
         cmocka_unit_test(time_goes_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
