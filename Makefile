@@ -46,6 +46,7 @@ soak: build ## the same with the long sweeps whole: hours
 	@FB_SOAK=1 $(BIN)/python tools/run_tests.py --soak --jobs $(JOBS) $(ONLY)
 
 asan: build ## the C tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(SETUP) fuzz
 	@$(BIN)/python tools/run_tests.py --jobs $(JOBS) asan
 
 tsan: build ## the tests of reading and of the engine under ThreadSanitizer
@@ -78,4 +79,4 @@ wheel: ## a wheel into dist/, tried in a virtual environment of its own
 	@$(BIN)/python tools/make_wheel.py dist
 
 clean: ## remove what the other doors made, except .venv and the photo cache
-	rm -rf build build-asan build-tsan build-fuzz dist
+	rm -rf build build-asan build-tsan dist

@@ -16,8 +16,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,12 +27,11 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv/bin"
 MESON = str(BIN / "meson")
 
-# The plain build runs release code with asserts off, as users do; these find what it cannot. Warnings are errors here, not in meson.build:
-# there a compiler that warns about more would stop a user's own build.
+# The plain build runs release code with asserts off, as users do; these find what it cannot. One build by clang serves the C tests under
+# AddressSanitizer and the fuzzers, and shows clang's warnings beside gcc's.
 SANITIZED = ["-Dbuildtype=debugoptimized", "-Db_lundef=false", "-Dpython=disabled"]
-ASAN = SANITIZED + ["-Db_sanitize=address,undefined"]
+ASAN = SANITIZED + ["-Db_sanitize=address,undefined", "-Dfuzzers=true", "-Dwerror=true"]
 TSAN = SANITIZED + ["-Db_sanitize=thread"]
-FUZZ = ASAN + ["-Dfuzzers=true", "-Dc_args=-fsanitize=fuzzer-no-link"]
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -64,20 +65,29 @@ def indent(text: str) -> str:
     return "\n".join("    | " + line for line in text.splitlines())
 
 
+running: set[subprocess.Popen[str]] = set()  # added and removed by the thread that runs it
+
+
+def stop_running() -> None:
+    for process in tuple(running):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 def run(command: list[str], *, limit_s: float, env: dict[str, str] | None = None, live: bool = False) -> tuple[int, str]:
-    """Runs a command in its own process group; returns (exit code, output). Over the limit the whole group is killed: code 124."""
+    """Runs a command in its own process group; returns (exit code, output). Over the limit the whole group is killed: code 124. Threads
+    may run several at once."""
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **(env or {})}, text=True, errors="replace",
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     lines: list[str] = []
-    timed_out = False
+    timed_out = threading.Event()
 
-    def over(*_: object) -> None:
-        nonlocal timed_out
-        timed_out = True
+    def over() -> None:
+        timed_out.set()
         os.killpg(process.pid, signal.SIGKILL)
 
-    previous = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    timer = threading.Timer(limit_s, over)
+    timer.start()
+    running.add(process)
     try:
         assert process.stdout
         for line in process.stdout:
@@ -89,9 +99,9 @@ def run(command: list[str], *, limit_s: float, env: dict[str, str] | None = None
         os.killpg(process.pid, signal.SIGKILL)
         raise
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    if timed_out:
+        timer.cancel()
+        running.discard(process)
+    if timed_out.is_set():
         lines.append(f"stopped: longer than {limit_s:.0f} s\n")
         return 124, "".join(lines)
     return code, "".join(lines)
@@ -188,20 +198,27 @@ def c_tests(options: argparse.Namespace) -> Tally:
 SANITIZED_SUITES = {"asan": [], "tsan": ["io", "cache", "feed", "build"]}  # none: all of them
 
 
-def build_of(group: str, options: argparse.Namespace) -> str:
-    """Builds what a group needs beside the build that users get; returns what went wrong or ''."""
-    if group == "fuzz":
-        return meson_build("build-fuzz", FUZZ, options.jobs, {"CC": find_clang() or "clang"}, prefix="fuzz_")
-    return meson_build(f"build-{group}", {"asan": ASAN, "tsan": TSAN}[group], options.jobs, suites=SANITIZED_SUITES[group])
+def find_clang() -> str | None:
+    """The one that tools/setup.sh installs, else the machine's own."""
+    return next((name for name in ("clang-14", "clang") if shutil.which(name)), None)
+
+
+def build_asan(options: argparse.Namespace, prefix: str = "") -> str:
+    """Builds the tests and the fuzzers, or the programs whose names begin with `prefix`; returns what went wrong or ''."""
+    clang = find_clang()
+    if not clang:
+        return "no clang; tools/setup.sh fuzz installs it"
+    return meson_build("build-asan", ASAN, options.jobs, {"CC": clang}, prefix=prefix)
 
 
 def sanitized(group: str, options: argparse.Namespace) -> Tally:
-    problem = build_of(group, options)
+    suites = SANITIZED_SUITES[group]
+    problem = build_asan(options) if group == "asan" else meson_build("build-tsan", TSAN, options.jobs, suites=suites)
     if problem:
         tally = Tally()
         tally.fail(problem)
         return tally
-    return meson_tests(f"build-{group}", SANITIZED_SUITES[group], options.jobs, 4 * options.timeout_factor, SANITIZER_ENV)
+    return meson_tests(f"build-{group}", suites, options.jobs, 4 * options.timeout_factor, SANITIZER_ENV)
 
 
 def asan_tests(options: argparse.Namespace) -> Tally:
@@ -216,32 +233,35 @@ def tsan_tests(options: argparse.Namespace) -> Tally:
 
 # ------------------------------------------------------------------------------------------------------------------- fuzzing
 
-def find_clang() -> str | None:
-    """The one that tools/setup.sh installs, else the machine's own."""
-    return next((name for name in ("clang-14", "clang") if shutil.which(name)), None)
+def fuzz(program: Path, seconds: int) -> str:
+    """Runs one fuzzer from the committed corpus; returns what went wrong or ''."""
+    found = ROOT / "build-asan/found" / program.name
+    found.mkdir(parents=True, exist_ok=True)
+    corpus = ROOT / "tests/fuzz/corpus" / program.name.removeprefix("fuzz_")
+    code, output = run([str(program), f"-max_total_time={seconds}", "-rss_limit_mb=4096", "-timeout=20", f"-artifact_prefix={found}/",
+                        str(found), str(corpus)], limit_s=seconds + 300, env=SANITIZER_ENV)
+    return f"FAILED {program.name}: exit code {code}, input kept in {found.relative_to(ROOT)}\n{output[-8000:]}" if code else ""
 
 
 def fuzz_tests(options: argparse.Namespace) -> Tally:
     """libFuzzer on every parser for --fuzz-seconds, from the committed corpus; what it finds is shown and kept."""
     tally = Tally()
-    if not find_clang():
-        tally.fail("no clang; tools/setup.sh fuzz installs it")
-        return tally
-    problem = build_of("fuzz", options)
+    problem = build_asan(options, prefix="fuzz_")
     if problem:
         tally.fail(problem)
         return tally
-    for program in programs("build-fuzz", "fuzz_"):
-        found = ROOT / "build-fuzz/found" / program.name
-        found.mkdir(parents=True, exist_ok=True)
-        corpus = ROOT / "tests/fuzz/corpus" / program.name.removeprefix("fuzz_")
-        code, output = run([str(program), f"-max_total_time={options.fuzz_seconds}", "-rss_limit_mb=4096", "-timeout=20",
-                            f"-fork={options.jobs}", "-ignore_crashes=0", f"-artifact_prefix={found}/", str(found), str(corpus)],
-                           limit_s=options.fuzz_seconds + 300, env=SANITIZER_ENV)
-        if code:
-            tally.fail(f"FAILED {program.name}: exit code {code}, input kept in {found.relative_to(ROOT)}\n{output[-8000:]}")
-        else:
-            tally.passed += 1
+    with ThreadPoolExecutor(options.jobs) as pool:
+        results = [pool.submit(fuzz, program, options.fuzz_seconds) for program in programs("build-asan", "fuzz_")]
+        try:
+            for result in results:
+                if result.result():
+                    tally.fail(result.result())
+                else:
+                    tally.passed += 1
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop_running()
+            raise
     return tally
 
 

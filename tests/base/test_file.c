@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "../sanitizers.h"
 #include "base/file/file.h"
 
 /* ---- calls that misbehave ---- */
@@ -281,7 +282,7 @@ static void more_than_two_gigabytes_are_read(void **state)
 {
     (void)state;
     behave();
-#ifdef __SANITIZE_THREAD__
+#if HAS_THREAD_SANITIZER
     skip(); /* its notes about the bytes would take several times the memory */
 #endif
     size_t n = (UINT64_C(2) << 30) + 5, unit = 64 << 20;

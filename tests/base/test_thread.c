@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../sanitizers.h"
 #include "base/clock.h"
 #include "base/thread.h"
 
@@ -185,7 +186,7 @@ static int start_without_room(void)
 static void a_thread_that_cannot_start_is_an_error_in_words(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if HAS_ADDRESS_SANITIZER || HAS_THREAD_SANITIZER
     skip(); /* sanitizers need their address space */
 #endif
     pid_t child = fork();

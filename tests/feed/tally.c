@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../sanitizers.h"
 #include "base/checksum.h"
 #include "base/rng.h"
 
@@ -92,7 +93,7 @@ int remove_photos(void **state)
     return 0;
 }
 
-#ifdef __SANITIZE_THREAD__
+#if HAS_THREAD_SANITIZER
 /* liburing maps rings by system calls that ThreadSanitizer does not see: a new ring at an address that was memory of another thread before
  * looks shared to it. Only ring memory is written there; everything else stays checked. */
 const char *__tsan_default_suppressions(void);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../sanitizers.h"
 #include "base/clock.h"
 
 static uint64_t close_ns(fb_loader *l)
@@ -46,7 +47,7 @@ static void close_returns_within_a_second_from_any_state(void **state)
 static void a_forked_child_is_told(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_THREAD__
+#if HAS_THREAD_SANITIZER
     skip(); /* ThreadSanitizer cannot follow threads started in a forked child */
 #endif
     fb_options o = photo_options(&photos);
@@ -209,7 +210,7 @@ static int be_in_a_sandbox(void)
 static void that_the_background_is_forbidden_is_said_once_to_who_listens(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_THREAD__
+#if HAS_THREAD_SANITIZER
     skip(); /* ThreadSanitizer cannot follow threads started in a forked child */
 #endif
     pid_t child = fork();

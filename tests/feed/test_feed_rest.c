@@ -178,7 +178,8 @@ static uint64_t fill_and_take(fb_loader *l, const fb_options *o, uint64_t taken)
     alarm(LONG_ENOUGH_S); /* for a batch that never comes */
     meeting.workers = o->threads;
     meeting.from = UINT64_MAX;
-    meeting.calls = meeting.inside = 0;
+    meeting.calls = 0;
+    meeting.inside = 0;
     assert_true(fb_start_epoch(l, 0, &e) >= 0);
     uint64_t ahead = stat_of(l, "\"look_ahead_batches\":"), batch = (uint64_t)o->batch_size;
     assert_true(ahead > taken);

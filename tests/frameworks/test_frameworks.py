@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.util
 import json
 import os
@@ -37,24 +38,50 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_photos(tmp_path_factory.mktemp("examples") / "photos", PHOTOS)
 
 
+SETTINGS = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+IMPORTS = {"lightning": ["lightning"], "accelerate": ["accelerate"], "hf_trainer": ["transformers.trainer"]}
+
+
+@functools.cache
+def launcher(*packages: str) -> subprocess.Popen[str]:
+    """Started once per process of tests; it ends with its standard input."""
+    return subprocess.Popen([sys.executable, str(Path(__file__).parent / "launcher.py"), "torch._dynamo", *packages],
+                            env={**os.environ, **SETTINGS}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def run_fork(tmp_path: Path, name: str, arguments: list[str], env: dict[str, str]) -> tuple[int, str, str]:
+    """(exit code, what it prints, what it complains about)"""
+    process = launcher(*IMPORTS.get(name, []))
+    assert process.stdin and process.stdout
+    printed = [tmp_path / "printed", tmp_path / "complaints"]
+    job = {"arguments": arguments, "folder": str(tmp_path), "env": env, "printed": [str(p) for p in printed]}
+    process.stdin.write(json.dumps(job) + "\n")
+    process.stdin.flush()
+    code = int(process.stdout.readline())
+    return code, printed[0].read_text(), printed[1].read_text()
+
+
+def run_ranks(tmp_path: Path, ranks: int, arguments: list[str], env: dict[str, str]) -> tuple[int, str, str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--master-addr=127.0.0.1", f"--master-port={port}"]
+    done = subprocess.run([*start, str(Path(__file__).parent / "trace.py"), *arguments], env={**os.environ, **SETTINGS, **env},
+                          cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    return done.returncode, done.stdout, done.stderr
+
+
 def run(tmp_path: Path, name: str, script: str, *arguments: object, ranks: int = 1) -> tuple[str, list[list[list[Any]]]]:
     """(what it prints, the batches of each rank)"""
     trace = tmp_path / "trace"
     for old in tmp_path.glob("trace.*"):
         old.unlink()
-    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
-           "TOKENIZERS_PARALLELISM": "false"}
-    start = [sys.executable]
-    if ranks > 1:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        start += ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--master-addr=127.0.0.1", f"--master-port={port}"]
-    start += [str(Path(__file__).parent / "trace.py"), str(trace), str(EXAMPLES / name / script)]
-    done = subprocess.run([*start, *map(str, arguments)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [str(trace), str(EXAMPLES / name / script), *map(str, arguments)]
+    code, printed, complaints = run_ranks(tmp_path, ranks, command, env) if ranks > 1 else run_fork(tmp_path, name, command, env)
+    assert code == 0, printed[-2000:] + complaints[-4000:]
     files = [trace.with_name(f"trace.{rank}") for rank in range(ranks)]
-    return done.stdout, [[json.loads(line) for line in f.read_text().splitlines()] if f.exists() else [] for f in files]
+    return printed, [[json.loads(line) for line in f.read_text().splitlines()] if f.exists() else [] for f in files]
 
 
 def consumed(batches: list[list[Any]], first: int = 0) -> list[list[str]]:

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../sanitizers.h"
 #include "base/rng.h"
 
 void pause_1ms(void)
@@ -188,7 +189,7 @@ int in_child(int (*body)(void *), void *arg)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-#ifdef __SANITIZE_THREAD__
+#if HAS_THREAD_SANITIZER
 /* liburing maps rings by system calls that ThreadSanitizer does not see: a new ring at the address of an old one, whose thread was left
  * behind and never joined, looks shared to it. Only ring memory is written there; everything else stays checked. */
 const char *__tsan_default_suppressions(void);

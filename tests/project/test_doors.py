@@ -67,11 +67,13 @@ def test_help_names_every_door() -> None:
     ({}, False), ({"CI": "true"}, True), ({"WERROR": "1"}, True), ({"CI": "true", "WERROR": ""}, False),
 ])
 def test_warnings_are_errors_where_nobody_else_builds(how: dict[str, str], is_error: bool) -> None:
-    """In CI; a user's compiler may warn about what ours does not know, and gcc's sanitizers make it warn of paths that cannot be."""
+    """In CI; a user's compiler may warn about what ours does not know, and gcc's sanitizers make it warn of paths that cannot be. clang's
+    do not, so that its warnings are errors in the build with AddressSanitizer."""
     env = {name: value for name, value in os.environ.items() if name not in ("CI", "WERROR", "MAKEFLAGS")}
     lines = subprocess.run(["make", "-n", "build"], cwd=ROOT, env={**env, **how}, capture_output=True, text=True, check=True).stdout
     assert ("-Dwerror=true" in lines) == is_error
-    assert not any("werror" in option for options in (run_tests.ASAN, run_tests.TSAN, run_tests.FUZZ) for option in options)
+    assert "-Dwerror=true" in run_tests.ASAN
+    assert not any("werror" in option for option in run_tests.TSAN)
     assert "werror" not in (ROOT / "meson.build").read_text()
 
 

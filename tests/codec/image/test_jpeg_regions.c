@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "../../sanitizers.h"
 #include "codec/image/codec.h"
 #include "jpeg_maker.h"
 
@@ -41,6 +42,7 @@ static const struct jpeg_recipe recipes[] = {
 
 static struct codec_state state;
 static long regions;
+static uint32_t stride = 1;
 
 struct subject {
     const struct jpeg_recipe *recipe;
@@ -63,18 +65,26 @@ static void check_region(const struct subject *s, const struct region *r)
     regions++;
 }
 
+/* With a stride, what touches an edge is still whole, and of the rest every place and every length has its turn. */
+static bool is_sampled(uint32_t first, uint32_t length, uint32_t size)
+{
+    return first == 0 || first + length == size || (first + 2 * length) % stride == 0;
+}
+
 static void check_columns(const struct subject *s, uint32_t top, uint32_t height)
 {
     for (uint32_t left = 0; left < s->header.width; left++)
         for (uint32_t width = 1; width <= s->header.width - left; width++)
-            check_region(s, &(struct region){top, left, height, width});
+            if (is_sampled(left, width, s->header.width))
+                check_region(s, &(struct region){top, left, height, width});
 }
 
 static void check_rows(const struct subject *s, uint32_t left, uint32_t width)
 {
     for (uint32_t top = 0; top < s->header.height; top++)
         for (uint32_t height = 1; height <= s->header.height - top; height++)
-            check_region(s, &(struct region){top, left, height, width});
+            if (is_sampled(top, height, s->header.height))
+                check_region(s, &(struct region){top, left, height, width});
 }
 
 static void check_size(const struct jpeg_recipe *recipe, uint32_t width, uint32_t height)
@@ -103,13 +113,14 @@ static void every_region_equals_the_whole_decode(void **unused)
 {
     (void)unused;
     static const uint32_t sizes[][2] = {{1, 1}, {2, 3}, {5, 40}, {33, 17}, {67, 51}, {80, 64}};
+    stride = SANITIZED_STRIDE(3);
     codec_state_init(&state, NULL);
     for (size_t i = 0; i < sizeof(recipes) / sizeof(recipes[0]); i++)
         for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
             check_size(&recipes[i], sizes[k][0], sizes[k][1]);
     codec_state_free(&state);
     print_message("%ld regions\n", regions);
-    assert_true(regions > 100000);
+    assert_true(regions > 100000 / stride);
 }
 
 int main(void)
