@@ -63,20 +63,13 @@ static int check_options(const fb_options *o, struct fb_error *e)
 
 static int open_dataset(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    struct dataset_request r = {
-        .source = o->source,
-        .paths = o->paths,
-        .path_count = o->path_count,
-        .columns = o->columns,
-        .column_count = o->column_count,
-        .group_by = o->group_by,
-        .catalog_dir = o->catalog_dir,
-        .progress = o->progress,
-        .interrupted = o->interrupted,
-        .ctx = o->ctx,
-        .log = f->log,
-        .stores = io_stores,
-    };
+    struct dataset_request r = dataset_request_of(o, io_stores);
+    r.paths = o->paths;
+    r.path_count = o->path_count;
+    r.columns = o->columns;
+    r.column_count = o->column_count;
+    r.group_by = o->group_by;
+    r.log = f->log;
     return dataset_open(&f->dataset, &r, e);
 }
 

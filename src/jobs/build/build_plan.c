@@ -49,12 +49,7 @@ static int check_request(const struct build_request *q, struct fb_error *e)
 static int open_dataset(struct build_plan *p, struct fb_error *e)
 {
     const fb_options *o = &p->q->options;
-    struct dataset_request r = {.source = o->source,
-                                .catalog_dir = o->catalog_dir,
-                                .progress = o->progress,
-                                .interrupted = o->interrupted,
-                                .ctx = o->ctx,
-                                .log = {o->log, o->ctx}};
+    struct dataset_request r = dataset_request_of(o, NULL);
     FB_TRY(dataset_open(&p->dataset, &r, e));
     if (p->dataset.root_fd < 0 || p->dataset.io)
         return usage(e, "recordings must be files of this machine", "`fullbore stage` copies a bucket to a local folder");
