@@ -22,9 +22,8 @@ static int look(const struct beneath_place *p, const char *last, const struct un
     struct timespec t = file_time(b->mtime_ns);
     if (S_ISREG(st.st_mode) && (uint64_t)st.st_size == b->size && st.st_mtim.tv_sec == t.tv_sec && st.st_mtim.tv_nsec == t.tv_nsec)
         return UNPACK_THERE;
-    error_set(e, FB_E_USAGE, "unpack", "something else of this name is there");
-    error_remedy(e, "unpack into an empty folder, or move it away");
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "unpack", "something else of this name is there"),
+                        "unpack into an empty folder, or move it away");
 }
 
 static int copy(int to, const struct unpack_bytes *b, char *piece, size_t piece_bytes, uint64_t *sum, struct fb_error *e)
