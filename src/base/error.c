@@ -104,14 +104,27 @@ int error_set_errno(struct fb_error *e, const char *stage, int sys_errno, const 
     return code;
 }
 
+static void add_remedy(struct fb_error *e, const char *format, va_list ap)
+{
+    if (e && e->code && !e->remedy[0])
+        text_vwords(e->remedy, sizeof(e->remedy), format, ap);
+}
+
 void error_remedy(struct fb_error *e, const char *format, ...)
 {
-    if (!e || !e->code || e->remedy[0])
-        return;
     va_list ap;
     va_start(ap, format);
-    text_vwords(e->remedy, sizeof(e->remedy), format, ap);
+    add_remedy(e, format, ap);
     va_end(ap);
+}
+
+int error_advise(struct fb_error *e, int code, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    add_remedy(e, format, ap);
+    va_end(ap);
+    return code;
 }
 
 void error_reword(struct fb_error *e, const char *from, const char *to)

@@ -35,6 +35,8 @@ int error_set_errno(struct fb_error *e, const char *stage, int sys_errno, const 
 
 /* Adds to a record what the caller knows; each keeps what is already there. */
 void error_remedy(struct fb_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same around the call that fills the record, to pass its code on: return error_advise(e, error_set(e, ...), "remedy"). */
+int error_advise(struct fb_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Says the remedy with the caller's own options: `from` in it becomes `to`. */
 void error_reword(struct fb_error *e, const char *from, const char *to);
 void error_at(struct fb_error *e, const char *path, int64_t offset);

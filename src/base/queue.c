@@ -59,14 +59,6 @@ void *queue_take_until(struct queue *q, uint64_t deadline_ns)
     return item;
 }
 
-uint64_t queue_count(struct queue *q)
-{
-    pthread_mutex_lock(&q->lock);
-    uint64_t count = q->count;
-    pthread_mutex_unlock(&q->lock);
-    return count;
-}
-
 void queue_close(struct queue *q)
 {
     pthread_mutex_lock(&q->lock);

@@ -37,8 +37,6 @@ void queue_put(struct queue *q, struct queue_item *item);
 void *queue_take(struct queue *q);
 /* The same until a time of clock_now_ns. NULL: the time is over, too. A time that is past takes what is there. */
 void *queue_take_until(struct queue *q, uint64_t deadline_ns);
-/* How many there were a moment ago. */
-uint64_t queue_count(struct queue *q);
 /* No more items will come: those who wait leave when it is empty. */
 void queue_close(struct queue *q);
 

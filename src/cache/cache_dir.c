@@ -91,17 +91,6 @@ static DIR *open_folder(int at, const char *name)
     return d;
 }
 
-static bool is_empty(int fd)
-{
-    DIR *d = open_folder(fd, ".");
-    bool empty = d != NULL;
-    for (struct dirent *e; d && (e = readdir(d));)
-        empty &= strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strcmp(e->d_name, "lost+found") == 0;
-    if (d)
-        closedir(d);
-    return empty;
-}
-
 static int refuse(struct fb_error *e, const char *path, const char *cause)
 {
     error_set(e, FB_E_USAGE, "cache", "%s", cause);
@@ -123,7 +112,7 @@ static int check_marker(struct cache_dir *d, const char *path, struct fb_error *
     d->marker_fd = openat(d->fd, marker, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (d->marker_fd >= 0)
         return 0;
-    if (!is_empty(d->fd) && faccessat(d->fd, marker, F_OK, 0) != 0)
+    if (!file_folder_is_empty(d->fd) && faccessat(d->fd, marker, F_OK, 0) != 0)
         return refuse(e, path, "the cache folder holds other files");
     fchmod(d->fd, 0700);
     d->marker_fd = openat(d->fd, marker, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

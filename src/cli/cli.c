@@ -234,12 +234,22 @@ static void show_log(void *ctx, int level, const char *line)
         talk("fullbore: %s\n", line);
 }
 
-void cli_wire(fb_options *o)
+void cli_init_options(fb_options *o, const char *source)
 {
     struct sigaction a = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND}; /* a second ctrl-C kills */
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    fb_init_options(o);
+    o->source = source;
     o->interrupted = ask_interrupted;
     o->progress = show_progress;
     o->log = show_log;
+}
+
+void cli_expand_output(int argc, char **argv)
+{
+    static char output[] = "--output";
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-o") == 0)
+            argv[i] = output;
 }

@@ -53,8 +53,11 @@ int cli_fail(const struct fb_error *e);
 void cli_print_help(const struct verb *v);
 void cli_print_man(void); /* the manual page, in roff */
 
-/* Wires ctrl-C, progress and log into the options of a loader. */
-void cli_wire(fb_options *o);
+/* The options of a loader, with ctrl-C, progress and log wired in. */
+void cli_init_options(fb_options *o, const char *source);
+
+/* Before cli_parse: "-o" is short for "--output". */
+void cli_expand_output(int argc, char **argv);
 
 /* Does stderr look at a person who likes colour? (a terminal, NO_COLOR unset) */
 bool cli_has_colour(void);

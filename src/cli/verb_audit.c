@@ -66,8 +66,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
     fb_options o;
     struct fb_error e = {0};
     struct audit_difference d = {0};
-    fb_init_options(&o);
-    cli_wire(&o);
+    cli_init_options(&o, NULL);
     int rc = judge(set, dir, count, &o, &d, &e), code = EXIT_DONE;
     if (rc < 0) {
         code = cli_fail(&e);

@@ -80,18 +80,16 @@ static int check_device(const char *device, struct fb_error *e)
 {
     if (!device || strncmp(device, "emulated", strlen("emulated")) == 0)
         return 0;
-    error_set(e, FB_E_USAGE, "usage", "--device takes an emulated device: the accelerator of the bench is emulated, too");
-    error_remedy(e, "use --device emulated:12GB/s,20us");
-    return FB_E_USAGE;
+    return error_advise(
+        e, error_set(e, FB_E_USAGE, "usage", "--device takes an emulated device: the accelerator of the bench is emulated, too"),
+        "use --device emulated:12GB/s,20us");
 }
 
 static int fill_request(const struct bench_options *c, const char *source, const char *transforms, char *fields, struct bench_request *r,
                         struct fb_error *e)
 {
     fb_options *o = &r->options;
-    fb_init_options(o);
-    cli_wire(o);
-    o->source = source;
+    cli_init_options(o, source);
     o->transforms = transforms;
     o->batch_size = (uint64_t)c->batch_size;
     o->shuffle = c->order;
@@ -115,11 +113,9 @@ static int fill_request(const struct bench_options *c, const char *source, const
     o->device = c->device;
     FB_TRY(check_device(c->device, e));
     enum fb_dtype dtype = fb_dtype_from_name(c->dtype);
-    if (!dtype) {
-        error_set(e, FB_E_USAGE, "usage", "--dtype %s is not known", c->dtype);
-        error_remedy(e, "use uint8, float16, bfloat16 or float32");
-        return FB_E_USAGE;
-    }
+    if (!dtype)
+        return error_advise(e, error_set(e, FB_E_USAGE, "usage", "--dtype %s is not known", c->dtype),
+                            "use uint8, float16, bfloat16 or float32");
     o->dtype = strcmp(c->transform, "none") == 0 ? 0 : dtype;
     r->step_seconds = c->step_ms / 1e3;
     r->launch_share = launch_share;

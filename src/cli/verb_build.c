@@ -224,9 +224,7 @@ static int build(const char *source, const struct build_options *c)
     int code = fill_request(&q, c);
     if (code)
         return code;
-    fb_init_options(&q.options);
-    cli_wire(&q.options);
-    q.options.source = source;
+    cli_init_options(&q.options, source);
     q.options.threads = (int)c->threads;
     q.options.memory = c->memory;
     mallopt(M_MMAP_THRESHOLD, 1 << 20); /* fixed: a large buffer that is given back leaves the process, as --memory counts it */
@@ -247,12 +245,9 @@ static int build(const char *source, const struct build_options *c)
 static int run(int argc, char **argv, uint64_t started_ns)
 {
     (void)started_ns;
-    static char output[] = "--output";
     struct build_options c = {.top_db = 80};
     const char *source[1];
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "-o") == 0)
-            argv[i] = output;
+    cli_expand_output(argc, argv);
     int rc = cli_parse(&verb_build, argc, argv, &c, source, 1);
     if (rc < 0)
         return -1 - rc;

@@ -295,9 +295,7 @@ static void print_table(const struct doctor_result *r)
 
 static int fill(const struct doctor_options *c, const char *source, char *fields, struct doctor_request *q, struct fb_error *e)
 {
-    fb_init_options(&q->options);
-    cli_wire(&q->options);
-    q->options.source = source;
+    cli_init_options(&q->options, source);
     q->options.batch_size = (uint64_t)c->batch_size;
     q->options.shuffle = 1;
     q->options.threads = (int)c->threads;

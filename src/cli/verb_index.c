@@ -54,9 +54,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
     struct index_request q = {.must_learn = c.learn};
     struct index_result r;
     struct fb_error e = {0};
-    fb_init_options(&q.options);
-    cli_wire(&q.options);
-    q.options.source = source[0];
+    cli_init_options(&q.options, source[0]);
     q.options.threads = (int)c.threads;
     q.options.memory = c.memory;
     if (index_run(&q, &r, &e) < 0) {

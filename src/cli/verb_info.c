@@ -219,9 +219,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
     fb_options o;
     struct fb_error e = {0};
     struct info i;
-    fb_init_options(&o);
-    cli_wire(&o);
-    o.source = source[0];
+    cli_init_options(&o, source[0]);
     o.memory = chosen.memory;
     if (info_of(&o, &i, &e) < 0)
         return cli_fail(&e);

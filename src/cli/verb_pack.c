@@ -140,9 +140,7 @@ static int decode(const char *source, const struct pack_options *c)
         talk("fullbore pack: --decode %s is not a size such as 224x224 (height x width)\n", c->decode);
         return EXIT_USAGE;
     }
-    fb_init_options(&q.options);
-    cli_wire(&q.options);
-    q.options.source = source;
+    cli_init_options(&q.options, source);
     q.options.threads = (int)c->threads;
     int rc = decode_run(&q, &r, &e);
     error_reword(&e, "on_error=\"skip\" goes on with another sample in its place", "--skip-bad leaves it out");
@@ -186,9 +184,7 @@ static int rechunk(const char *source, const struct pack_options *c)
                                 .ctx = &shown};
     struct rechunk_result r;
     struct fb_error e = {0};
-    fb_init_options(&q.options);
-    cli_wire(&q.options);
-    q.options.source = source;
+    cli_init_options(&q.options, source);
     q.options.threads = (int)c->threads;
     if (pack_rechunk_run(&q, &r, &e) < 0)
         return cli_fail(&e);
@@ -212,9 +208,7 @@ static int pack(const char *source, const struct pack_options *c)
                              .ctx = &shown};
     struct pack_result r;
     struct fb_error e = {0};
-    fb_init_options(&q.options);
-    cli_wire(&q.options);
-    q.options.source = source;
+    cli_init_options(&q.options, source);
     q.options.threads = (int)c->threads;
     int rc = pack_run(&q, &r, &e);
     int code = rc < 0 ? fail(&r, &e) : r.skipped ? EXIT_PARTLY : EXIT_DONE;
@@ -231,12 +225,9 @@ static int pack(const char *source, const struct pack_options *c)
 static int run(int argc, char **argv, uint64_t started_ns)
 {
     (void)started_ns;
-    static char output[] = "--output";
     struct pack_options c = {0};
     const char *source[1];
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "-o") == 0)
-            argv[i] = output;
+    cli_expand_output(argc, argv);
     int rc = cli_parse(&verb_pack, argc, argv, &c, source, 1);
     if (rc < 0)
         return -1 - rc;

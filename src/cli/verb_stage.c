@@ -184,8 +184,7 @@ static int stage(struct stage_request *q, bool has_json)
     struct stage_result r;
     struct fb_error e = {0};
     fb_options o; /* for its wires */
-    fb_init_options(&o);
-    cli_wire(&o);
+    cli_init_options(&o, NULL);
     shown.line = progress_start();
     q->progress = progress;
     q->found = o.progress;

@@ -37,8 +37,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
     fb_options o;
     struct fb_error e = {0};
     struct unpack_result r;
-    fb_init_options(&o);
-    cli_wire(&o);
+    cli_init_options(&o, NULL);
     struct unpack_request q = {argument[0], argument[1], o.progress, o.interrupted, NULL};
     rc = unpack_run(&q, &r, &e);
     int code = rc < 0 ? cli_fail(&e) : r.damaged ? EXIT_DAMAGED : r.refused ? EXIT_PARTLY : EXIT_DONE;

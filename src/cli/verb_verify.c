@@ -83,8 +83,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
     fb_options o;
     struct fb_error e = {0};
     struct verify_result r;
-    fb_init_options(&o);
-    cli_wire(&o);
+    cli_init_options(&o, NULL);
     struct verify_request q = {source[0], progress, o.interrupted, &told};
     rc = verify_run(&q, &r, &e);
     int code = rc < 0 ? cli_fail(&e) : r.damages ? EXIT_DAMAGED : EXIT_DONE;

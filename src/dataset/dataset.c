@@ -16,6 +16,19 @@
 #include "dataset/store/bucket_mount.h"
 #include "model/hdf5/hdf5_signature.h"
 
+struct dataset_request dataset_request_of(const fb_options *o, const struct store_ops *const *stores)
+{
+    return (struct dataset_request){
+        .source = o->source,
+        .catalog_dir = o->catalog_dir,
+        .progress = o->progress,
+        .interrupted = o->interrupted,
+        .ctx = o->ctx,
+        .log = {o->log, o->ctx},
+        .stores = stores,
+    };
+}
+
 static int refuse_unknown(const struct dataset_request *r, struct fb_error *e)
 {
     error_set(e, FB_E_USAGE, "dataset", "the source is neither a folder, a glob, a manifest, a tar archive, an array file nor sound");

@@ -26,6 +26,9 @@ struct dataset_request {
     const struct store_ops *const *stores; /* for URLs; NULL: there are none */
 };
 
+/* What the options of a loader say of it, without `paths`, `columns` and `group_by`. */
+struct dataset_request dataset_request_of(const fb_options *o, const struct store_ops *const *stores);
+
 /* What the samples are: the family of the files' names. */
 enum data_family { FAMILY_IMAGE, FAMILY_SOUND, FAMILY_ARRAY };
 

@@ -62,9 +62,8 @@ static int load_library(struct fb_error *e)
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *why = dlerror();
-        error_set(e, FB_E_UNSUPPORTED, "device", "there is no CUDA driver here (%s)", why ? why : name);
-        error_remedy(e, "install the NVIDIA driver, or leave the device out");
-        return FB_E_UNSUPPORTED;
+        return error_advise(e, error_set(e, FB_E_UNSUPPORTED, "device", "there is no CUDA driver here (%s)", why ? why : name),
+                            "install the NVIDIA driver, or leave the device out");
     }
     struct cuda_driver found;
     if (!find_calls(library, &found, e)) {
@@ -131,9 +130,8 @@ static int parse_index(const char *spec, int *index, struct fb_error *e)
     long n = *spec ? strtol(spec, &end, 10) : 0;
     if (*spec && (!isdigit((unsigned char)*spec) || *end || errno || n > 1023)) {
         char shown[64];
-        error_set(e, FB_E_USAGE, "device", "'cuda:%s' is not a device", text_escape(spec, shown, sizeof(shown)));
-        error_remedy(e, "use cuda or cuda:N");
-        return FB_E_USAGE;
+        return error_advise(e, error_set(e, FB_E_USAGE, "device", "'cuda:%s' is not a device", text_escape(spec, shown, sizeof(shown))),
+                            "use cuda or cuda:N");
     }
     *index = (int)n;
     return 0;

@@ -7,9 +7,8 @@
 static int refuse_name(const char *spec, struct fb_error *e)
 {
     char shown[64];
-    error_set(e, FB_E_USAGE, "device", "there is no device called '%s'", text_escape(spec, shown, sizeof(shown)));
-    error_remedy(e, "use cuda, cuda:N, or emulated:12GB/s,20us");
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "device", "there is no device called '%s'", text_escape(spec, shown, sizeof(shown))),
+                        "use cuda, cuda:N, or emulated:12GB/s,20us");
 }
 
 int device_open(struct device **out, const char *spec, struct fb_error *e)

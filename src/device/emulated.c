@@ -60,9 +60,8 @@ static int parse_spec(struct emulated *d, const char *spec, struct fb_error *e)
     if (is_fine)
         return 0;
     char shown[64];
-    error_set(e, FB_E_USAGE, "device", "'emulated:%s' is not a device", text_escape(spec, shown, sizeof(shown)));
-    error_remedy(e, "say its rate, its latency and, if it matters, its memory: emulated:12GB/s,20us,8GB");
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "device", "'emulated:%s' is not a device", text_escape(spec, shown, sizeof(shown))),
+                        "say its rate, its latency and, if it matters, its memory: emulated:12GB/s,20us,8GB");
 }
 
 /* ---- opening, closing ---- */

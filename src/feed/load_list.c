@@ -21,7 +21,5 @@ int load_choose_kind(struct feed *f, const fb_options *o, struct fb_error *e)
     f->kind = &load_image;
     if (f->dataset.family != FAMILY_IMAGE || !catalog_has_parts(f->dataset.catalog))
         return 0;
-    error_set(e, FB_E_USAGE, "feed", "group_by= joins bags of arrays; pictures are not joined");
-    error_remedy(e, "leave it out");
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "feed", "group_by= joins bags of arrays; pictures are not joined"), "leave it out");
 }

@@ -120,22 +120,23 @@ static bool copy_values(struct rechunk *r, const struct values *v, const char *p
     return is_done;
 }
 
+/* If there are any. Closes type and space. */
+static bool copy_references(struct rechunk *r, const struct values *v, const char *path)
+{
+    bool is_done = H5Tdetect_class(v->type, H5T_REFERENCE) <= 0 || copy_values(r, v, path);
+    H5Sclose(v->space);
+    H5Tclose(v->type);
+    return is_done;
+}
+
 bool rechunk_refs_dataset(struct rechunk *r, hid_t from, hid_t to, const char *path)
 {
     hid_t type = H5Dget_type(from), space = H5Dget_space(from);
-    struct values v = {from, to, type, space, false};
-    bool is_done = H5Tdetect_class(type, H5T_REFERENCE) <= 0 || copy_values(r, &v, path);
-    H5Sclose(space);
-    H5Tclose(type);
-    return is_done;
+    return copy_references(r, &(struct values){from, to, type, space, false}, path);
 }
 
 bool rechunk_refs_attribute(struct rechunk *r, hid_t from, hid_t to, const char *path)
 {
     hid_t type = H5Aget_type(from), space = H5Aget_space(from);
-    struct values v = {from, to, type, space, true};
-    bool is_done = H5Tdetect_class(type, H5T_REFERENCE) <= 0 || copy_values(r, &v, path);
-    H5Sclose(space);
-    H5Tclose(type);
-    return is_done;
+    return copy_references(r, &(struct values){from, to, type, space, true}, path);
 }

@@ -78,5 +78,7 @@ struct info {
 
 int info_of(const fb_options *o, struct info *out, struct fb_error *e);
 void info_free(struct info *i);
+/* Chunks that a row lies in. */
+uint64_t info_chunks_per_row(const struct info_array *a);
 
 #endif

@@ -66,9 +66,8 @@ int trace_start(const void *owner, const char *path, uint64_t batches, struct fb
         return 0;
     fclose(t->file);
     free(t);
-    error_set(e, FB_E_STATE, "trace", "a trace is being recorded already");
-    error_remedy(e, "one at a time: wait until its batches have passed, or close its loader");
-    return FB_E_STATE;
+    return error_advise(e, error_set(e, FB_E_STATE, "trace", "a trace is being recorded already"),
+                        "one at a time: wait until its batches have passed, or close its loader");
 }
 
 /* ---- writing events ---- */

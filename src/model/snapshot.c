@@ -9,19 +9,6 @@
 
 _Static_assert(sizeof(struct snapshot) % sizeof(double) == 0, "a snapshot is a row of doubles");
 
-const char *snapshot_role_name(enum role r)
-{
-    static const char *const names[ROLE_COUNT] = {"consumer", "loader", "pin", "compute", "other"};
-    return r < ROLE_COUNT ? names[r] : "unknown";
-}
-
-const char *snapshot_wait_name(enum wait_kind k)
-{
-    static const char *const names[WAIT_KINDS] = {"file",  "remote_file", "network", "page_fault", "pipe",  "lock",   "compute",
-                                                  "sleep", "io_uring",    "device",  "write",      "child", "unknown"};
-    return k < WAIT_KINDS ? names[k] : "unknown";
-}
-
 const char *snapshot_file_kind_name(enum file_kind k)
 {
     static const char *const names[FILE_KINDS] = {"unknown",

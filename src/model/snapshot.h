@@ -126,8 +126,6 @@ struct run_facts {
     double is_engine;     /* 1: the figures are a loader's own, not looked at from outside */
 };
 
-const char *snapshot_role_name(enum role r);
-const char *snapshot_wait_name(enum wait_kind k);
 const char *snapshot_file_kind_name(enum file_kind k);
 
 /* A series of snapshots that never takes more than a few MB: beyond SERIES_MOST neighbours are merged, so the interval doubles. */

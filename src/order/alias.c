@@ -22,18 +22,15 @@ static int check_weights(const double *weights, uint64_t count, double *largest,
 {
     *largest = 0;
     for (uint64_t i = 0; i < count; i++) {
-        if (!isfinite(weights[i]) || weights[i] < 0) {
-            error_set(e, FB_E_USAGE, "order", "weights[%llu] is %g", (unsigned long long)i, weights[i]);
-            error_remedy(e, "give every sample a weight that is zero or a positive number");
-            return FB_E_USAGE;
-        }
+        if (!isfinite(weights[i]) || weights[i] < 0)
+            return error_advise(e, error_set(e, FB_E_USAGE, "order", "weights[%llu] is %g", (unsigned long long)i, weights[i]),
+                                "give every sample a weight that is zero or a positive number");
         *largest = fmax(*largest, weights[i]);
     }
     if (*largest > 0)
         return 0;
-    error_set(e, FB_E_USAGE, "order", "all %llu weights are zero", (unsigned long long)count);
-    error_remedy(e, "give at least one sample a positive weight, or leave weights= out");
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "order", "all %llu weights are zero", (unsigned long long)count),
+                        "give at least one sample a positive weight, or leave weights= out");
 }
 
 /* Sharing out: columns with less than their width are filled up by one with more. `share` is the column's content in widths. */
@@ -87,12 +84,11 @@ int alias_open(struct alias_table **out, const double *weights, uint64_t weight_
 {
     *out = NULL;
     double largest;
-    if (weight_count != sample_count || weight_count == 0) {
-        error_set(e, FB_E_USAGE, "order", "weights= has %llu entries for %llu samples", (unsigned long long)weight_count,
-                  (unsigned long long)sample_count);
-        error_remedy(e, "give one weight per selected sample, in the order of the selection");
-        return FB_E_USAGE;
-    }
+    if (weight_count != sample_count || weight_count == 0)
+        return error_advise(e,
+                            error_set(e, FB_E_USAGE, "order", "weights= has %llu entries for %llu samples",
+                                      (unsigned long long)weight_count, (unsigned long long)sample_count),
+                            "give one weight per selected sample, in the order of the selection");
     FB_TRY(check_weights(weights, weight_count, &largest, e));
     if (weight_count > (SIZE_MAX - sizeof(struct alias_table)) / sizeof(struct column))
         return error_set_errno(e, "order", ENOMEM, "hold %llu weights", (unsigned long long)weight_count);

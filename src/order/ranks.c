@@ -4,22 +4,16 @@
 
 int ranks_check(const struct rank_layout *l, struct fb_error *e)
 {
-    if (l->world == 0 || l->rank >= l->world) {
-        error_set(e, FB_E_USAGE, "order", "rank %u of %u does not exist", l->rank, l->world);
-        error_remedy(e, "ranks count from 0 to world_size - 1");
-        return FB_E_USAGE;
-    }
-    if (l->global_batch == 0) {
-        error_set(e, FB_E_USAGE, "order", "a batch of 0 samples");
-        error_remedy(e, "use batch_size= of 1 or more");
-        return FB_E_USAGE;
-    }
-    if (l->global_batch < l->world) {
-        error_set(e, FB_E_USAGE, "order", "a global batch of %llu samples cannot be shared by %u ranks",
-                  (unsigned long long)l->global_batch, l->world);
-        error_remedy(e, "use global_batch_size= of %u or more, or fewer ranks", l->world);
-        return FB_E_USAGE;
-    }
+    if (l->world == 0 || l->rank >= l->world)
+        return error_advise(e, error_set(e, FB_E_USAGE, "order", "rank %u of %u does not exist", l->rank, l->world),
+                            "ranks count from 0 to world_size - 1");
+    if (l->global_batch == 0)
+        return error_advise(e, error_set(e, FB_E_USAGE, "order", "a batch of 0 samples"), "use batch_size= of 1 or more");
+    if (l->global_batch < l->world)
+        return error_advise(e,
+                            error_set(e, FB_E_USAGE, "order", "a global batch of %llu samples cannot be shared by %u ranks",
+                                      (unsigned long long)l->global_batch, l->world),
+                            "use global_batch_size= of %u or more, or fewer ranks", l->world);
     return 0;
 }
 

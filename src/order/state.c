@@ -56,9 +56,7 @@ int state_write(const struct state *s, char *out, size_t out_size)
 
 static int refuse(struct fb_error *e, const char *field, const char *what)
 {
-    error_set(e, FB_E_STATE, "order", "the state's %s %s", field, what);
-    error_remedy(e, "pass what state_dict() gave, unchanged");
-    return FB_E_STATE;
+    return error_advise(e, error_set(e, FB_E_STATE, "order", "the state's %s %s", field, what), "pass what state_dict() gave, unchanged");
 }
 
 static int take_number(const json_t *v, const char *field, uint64_t *out, struct fb_error *e)
@@ -198,10 +196,10 @@ int state_read(struct state *s, const char *json, uint64_t *version, uint32_t *f
     json_t *root = json_loadb(json, length, JSON_REJECT_DUPLICATES, &why);
     if (!root) {
         char shown[JSON_ERROR_TEXT_LENGTH];
-        error_set(e, FB_E_STATE, "order", "the state is not JSON: %s (line %d, column %d)", text_escape(why.text, shown, sizeof(shown)),
-                  why.line, why.column);
-        error_remedy(e, "pass what state_dict() gave, unchanged");
-        return FB_E_STATE;
+        return error_advise(e,
+                            error_set(e, FB_E_STATE, "order", "the state is not JSON: %s (line %d, column %d)",
+                                      text_escape(why.text, shown, sizeof(shown)), why.line, why.column),
+                            "pass what state_dict() gave, unchanged");
     }
     int rc = read_fields(&read, root, version, faults, e);
     json_decref(root);

@@ -58,9 +58,8 @@ static int refuse_name(const struct roll *r, const char *name, struct fb_error *
             nearest = r->by_name[i].name;
         }
     }
-    error_set(e, FB_E_NOT_FOUND, "order", "no class is called '%s'", text_escape(name, shown, sizeof(shown)));
-    error_remedy(e, "the nearest of the %d classes is '%s'", r->count, text_escape(nearest, near, sizeof(near)));
-    return FB_E_NOT_FOUND;
+    return error_advise(e, error_set(e, FB_E_NOT_FOUND, "order", "no class is called '%s'", text_escape(name, shown, sizeof(shown))),
+                        "the nearest of the %d classes is '%s'", r->count, text_escape(nearest, near, sizeof(near)));
 }
 
 /* Marks the classes named in `list`, one per line; the list is changed. */
@@ -82,9 +81,7 @@ static int mark_named(const struct roll *r, char *list, bool *is_chosen, struct 
     }
     if (names > 0)
         return 0;
-    error_set(e, FB_E_USAGE, "order", "classes= names no class");
-    error_remedy(e, "give at least one name, or leave classes= out");
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "order", "classes= names no class"), "give at least one name, or leave classes= out");
 }
 
 static int read_all(int fd, char *out, size_t bytes)
@@ -137,11 +134,9 @@ static int choose_named(const struct roll *r, const char *classes, bool *is_chos
 
 static int choose_drawn(const struct roll *r, uint64_t wanted, uint64_t seed, bool *is_chosen, struct fb_error *e)
 {
-    if (wanted > (uint64_t)r->count) {
-        error_set(e, FB_E_USAGE, "order", "%llu classes are wanted of %d", (unsigned long long)wanted, r->count);
-        error_remedy(e, "use classes= from 1 to %d", r->count);
-        return FB_E_USAGE;
-    }
+    if (wanted > (uint64_t)r->count)
+        return error_advise(e, error_set(e, FB_E_USAGE, "order", "%llu classes are wanted of %d", (unsigned long long)wanted, r->count),
+                            "use classes= from 1 to %d", r->count);
     struct pick *p = malloc((size_t)r->count * sizeof(*p));
     if (!p)
         return error_set_errno(e, "order", ENOMEM, "draw classes");
@@ -176,11 +171,8 @@ int subset_choose_classes(struct subset *s, const struct catalog *c, const struc
     s->class_count = catalog_class_count(c);
     if (!r->classes && r->class_count == 0)
         return 0;
-    if (r->classes && r->class_count != 0) {
-        error_set(e, FB_E_USAGE, "order", "classes are both named and counted");
-        error_remedy(e, "give either names or a number");
-        return FB_E_USAGE;
-    }
+    if (r->classes && r->class_count != 0)
+        return error_advise(e, error_set(e, FB_E_USAGE, "order", "classes are both named and counted"), "give either names or a number");
     struct roll roll;
     bool *is_chosen = calloc((size_t)s->class_count + 1, sizeof(bool));
     int rc = roll_open(&roll, c, e);

@@ -15,9 +15,7 @@ static uint64_t hash_of(enum pick_purpose purpose, uint64_t seed, uint64_t row)
 
 static int refuse(struct fb_error *e, const char *cause, const char *remedy)
 {
-    error_set(e, FB_E_USAGE, "order", "%s", cause);
-    error_remedy(e, "%s", remedy);
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "order", "%s", cause), "%s", remedy);
 }
 
 static int check(const struct subset_request *r, struct fb_error *e)

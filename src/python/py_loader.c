@@ -83,6 +83,12 @@ static void loader_dealloc(struct loader_object *self)
     Py_DECREF(type);
 }
 
+static PyObject *leave_with(struct loader_object *self, PyObject *result)
+{
+    leave(self);
+    return result;
+}
+
 /* ------------------------------------------------------------------------------------------------------------- iterating */
 
 static PyObject *loader_start_epoch(struct loader_object *self, PyObject *arg)
@@ -95,9 +101,7 @@ static PyObject *loader_start_epoch(struct loader_object *self, PyObject *arg)
     int64_t started = fb_start_epoch(self->loader, epoch, &e);
     END_ENGINE(self);
     keep_state(self);
-    PyObject *result = started < 0 ? raise_failure(self, (int)started, &e) : PyLong_FromLongLong(started);
-    leave(self);
-    return result;
+    return leave_with(self, started < 0 ? raise_failure(self, (int)started, &e) : PyLong_FromLongLong(started));
 }
 
 /* The next batch, or None at the end of the epoch. */
@@ -133,9 +137,7 @@ static PyObject *loader_set_rank(struct loader_object *self, PyObject *args)
     BEGIN_ENGINE(self);
     int rc = fb_set_rank(self->loader, rank, world_size, &e);
     END_ENGINE(self);
-    PyObject *result = rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None);
-    leave(self);
-    return result;
+    return leave_with(self, rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None));
 }
 
 static PyObject *loader_load_state(struct loader_object *self, PyObject *args)
@@ -149,9 +151,7 @@ static PyObject *loader_load_state(struct loader_object *self, PyObject *args)
     int rc = is_forced ? fb_force_state(self->loader, json, &e) : fb_load_state(self->loader, json, &e);
     END_ENGINE(self);
     keep_state(self);
-    PyObject *result = rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None);
-    leave(self);
-    return result;
+    return leave_with(self, rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None));
 }
 
 /* skip(batches): how many of them there were. */
@@ -165,9 +165,7 @@ static PyObject *loader_skip(struct loader_object *self, PyObject *args)
     int64_t skipped = fb_skip(self->loader, batches, &e);
     END_ENGINE(self);
     keep_state(self);
-    PyObject *result = skipped < 0 ? raise_failure(self, (int)skipped, &e) : PyLong_FromLongLong(skipped);
-    leave(self);
-    return result;
+    return leave_with(self, skipped < 0 ? raise_failure(self, (int)skipped, &e) : PyLong_FromLongLong(skipped));
 }
 
 static PyObject *loader_skip_range(struct loader_object *self, PyObject *args)
@@ -180,9 +178,7 @@ static PyObject *loader_skip_range(struct loader_object *self, PyObject *args)
     int rc = fb_skip_range(self->loader, first, last, &e);
     END_ENGINE(self);
     keep_state(self);
-    PyObject *result = rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None);
-    leave(self);
-    return result;
+    return leave_with(self, rc < 0 ? raise_failure(self, rc, &e) : Py_NewRef(Py_None));
 }
 
 /* Needs no gate: the text is ours. */

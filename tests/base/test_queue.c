@@ -39,10 +39,10 @@ static void items_come_out_in_the_order_they_went_in(void **state)
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 5; i++)
             queue_put(&q, &l[i].item);
-        assert_int_equal(queue_count(&q), 5);
+        assert_int_equal(q.count, 5);
         for (int i = 0; i < 5; i++)
             assert_ptr_equal(queue_take(&q), &l[i]);
-        assert_int_equal(queue_count(&q), 0);
+        assert_int_equal(q.count, 0);
     }
     queue_destroy(&q);
 }

@@ -1,7 +1,11 @@
 #include "base/file/file.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Counts what a call moved. False: that was the last call; errno is 0 at the end of the file. */
@@ -76,4 +80,30 @@ int file_write_parts_at(int fd, struct iovec *v, int count, uint64_t offset, str
 int file_sync(int fd, struct fb_error *e)
 {
     return fsync(fd) < 0 && errno != EINVAL && errno != ENOTSUP ? error_set_errno(e, "write", errno, "bring the file to the disk") : 0;
+}
+
+struct timespec file_time(int64_t ns)
+{
+    int64_t s = ns / 1000000000, rest = ns % 1000000000;
+    return (struct timespec){(time_t)(rest < 0 ? s - 1 : s), (long)(rest < 0 ? rest + 1000000000 : rest)};
+}
+
+int file_set_time(int fd, int64_t mtime_ns, const char *stage, struct fb_error *e)
+{
+    const struct timespec t[2] = {{.tv_nsec = UTIME_OMIT}, file_time(mtime_ns)};
+    return futimens(fd, t) < 0 ? error_set_errno(e, stage, errno, "set the time of a file") : 0;
+}
+
+bool file_folder_is_empty(int fd)
+{
+    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = own >= 0 ? fdopendir(own) : NULL;
+    bool is_empty = d != NULL;
+    for (struct dirent *x; d && (x = readdir(d));)
+        is_empty &= strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0 || strcmp(x->d_name, "lost+found") == 0;
+    if (d)
+        closedir(d);
+    else if (own >= 0)
+        close(own);
+    return is_empty;
 }

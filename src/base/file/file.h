@@ -3,9 +3,11 @@
 #ifndef FB_BASE_FILE_FILE_H
 #define FB_BASE_FILE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include "base/error.h"
 
@@ -23,5 +25,12 @@ int file_write_parts_at(int fd, struct iovec *v, int count, uint64_t offset, str
 
 /* fsync, of a file or a folder. File systems that have none (FUSE, 9p: EINVAL, ENOTSUP) have nothing to wait for. Errors as above. */
 int file_sync(int fd, struct fb_error *e);
+
+/* A time in ns since 1970, also before it; and giving it to a file as its last change. `stage` is the error's. */
+struct timespec file_time(int64_t ns);
+int file_set_time(int fd, int64_t mtime_ns, const char *stage, struct fb_error *e);
+
+/* Is there nothing in the folder (but a new file system's lost+found)? False, too, if it cannot be read. */
+bool file_folder_is_empty(int fd);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -85,4 +86,51 @@ int beneath_open_parent(int root_fd, const char *name, const char **last, struct
     if (fd < 0 && slash && (errno == ENOENT || errno == ENOSYS || errno == EPERM || errno == EAGAIN))
         fd = open_by_parts(root_fd, folder);
     return fd < 0 ? failed(name, errno, e) : fd;
+}
+
+struct beneath_place beneath_place_at(int root_fd, const char *stage)
+{
+    return (struct beneath_place){.stage = stage, .root_fd = root_fd, .parent_fd = -1, .parent = {.limit = BENEATH_MAX_PATH + 1}};
+}
+
+int beneath_place_enter(struct beneath_place *p, const char *name, const char **last, struct fb_error *e)
+{
+    const char *slash = strrchr(name, '/');
+    size_t n = slash ? (size_t)(slash - name) : 0;
+    if (p->parent_fd >= 0 && beneath_is_clean(name) && p->parent.length == n && (n == 0 || memcmp(p->parent.data, name, n) == 0)) {
+        *last = slash ? slash + 1 : name;
+        return 0;
+    }
+    beneath_place_close(p);
+    p->parent_fd = beneath_open_parent(p->root_fd, name, last, e);
+    if (p->parent_fd < 0)
+        return p->parent_fd;
+    text_append(&p->parent, name, n);
+    return p->parent.failed ? error_set(e, FB_E_NOMEM, p->stage, "no memory") : 0;
+}
+
+void beneath_place_close(struct beneath_place *p)
+{
+    if (p->parent_fd >= 0)
+        close(p->parent_fd);
+    text_free(&p->parent);
+    *p = beneath_place_at(p->root_fd, p->stage);
+}
+
+int beneath_make_temporary(int parent_fd, const char *stage, char temporary[BENEATH_TEMPORARY_BYTES], struct fb_error *e)
+{
+    static _Atomic uint64_t salt, next;
+    if (!salt) {
+        uint64_t random = 1;
+        if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+            random = (uint64_t)getpid();
+        salt = random | 1;
+    }
+    for (int tries = 0; tries < 100; tries++) {
+        snprintf(temporary, BENEATH_TEMPORARY_BYTES, ".fullbore-%016llx", (unsigned long long)(salt + 2 * next++));
+        int fd = openat(parent_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            return fd >= 0 ? fd : error_set_errno(e, stage, errno, "make a file");
+    }
+    return error_set(e, FB_E_IO, stage, "no free name for a temporary file");
 }

@@ -40,10 +40,10 @@ static int refuse_name(const struct option *table, const char *name, const char 
     char shown[64], list[400] = "";
     for (const struct option *o = table; o->name; o++)
         add_to_list(list, sizeof(list), o->name);
-    error_set(e, FB_E_USAGE, stage, what ? "%s has no option '%s'" : "%sthere is no option --%s", what ? what : "",
-              text_escape(name, shown, sizeof(shown)));
-    error_remedy(e, list[0] ? "its options are: %s" : "it has no options%s", list);
-    return FB_E_USAGE;
+    return error_advise(e,
+                        error_set(e, FB_E_USAGE, stage, what ? "%s has no option '%s'" : "%sthere is no option --%s", what ? what : "",
+                                  text_escape(name, shown, sizeof(shown))),
+                        list[0] ? "its options are: %s" : "it has no options%s", list);
 }
 
 static int refuse(const struct option *o, const char *value, const char *stage, const char *what, struct fb_error *e)
@@ -151,11 +151,9 @@ int option_set(const struct option *table, void *target, const char *name, const
     const struct option *o = option_find(table, name);
     if (!o)
         return refuse_name(table, name, stage, what, e);
-    if (!value && o->type != OPTION_FLAG) {
-        error_set(e, FB_E_USAGE, stage, "%s%s%s wants a value", what ? what : "", what ? ": " : "--", o->name);
-        error_remedy(e, "%s", o->help);
-        return FB_E_USAGE;
-    }
+    if (!value && o->type != OPTION_FLAG)
+        return error_advise(e, error_set(e, FB_E_USAGE, stage, "%s%s%s wants a value", what ? what : "", what ? ": " : "--", o->name), "%s",
+                            o->help);
     if (!set_value(o, (char *)target + o->offset, value))
         return refuse(o, value, stage, what, e);
     return 0;

@@ -40,11 +40,9 @@ static uint32_t sum_behind(const struct zip_member *m, uint32_t header_sum, uint
 static int set_chunk(struct array_layout *a, const struct zip_member *m, size_t header, uint32_t header_sum, struct array_chunk *chunk,
                      struct fb_error *e)
 {
-    if (m->stored > UINT32_MAX) {
-        error_set(e, FB_E_UNSUPPORTED, "decode", "it is deflated in one piece of more than 4 GB");
-        error_remedy(e, "save it by np.savez instead of np.savez_compressed");
-        return FB_E_UNSUPPORTED;
-    }
+    if (m->stored > UINT32_MAX)
+        return error_advise(e, error_set(e, FB_E_UNSUPPORTED, "decode", "it is deflated in one piece of more than 4 GB"),
+                            "save it by np.savez instead of np.savez_compressed");
     *chunk = (struct array_chunk){.offset = m->at, .length = (uint32_t)m->stored};
     a->storage = ARRAY_CHUNKED;
     a->chunk = chunk;

@@ -76,9 +76,7 @@ static const char *cut_off_format(const uint8_t *bytes, size_t n)
 
 static int refuse(struct fb_error *e, const char *is, const char *remedy)
 {
-    error_set(e, FB_E_DATA, "decode", "not an image: %s", is);
-    error_remedy(e, "%s", remedy);
-    return FB_E_DATA;
+    return error_advise(e, error_set(e, FB_E_DATA, "decode", "not an image: %s", is), "%s", remedy);
 }
 
 static int refuse_text(const uint8_t *bytes, size_t n, struct fb_error *e)
@@ -121,8 +119,8 @@ int codec_not_an_image(const uint8_t *bytes, size_t n, struct fb_error *e)
             return refuse(e, "it holds only zero bytes, as after a crash or a broken copy", "fetch or write it again");
     uint8_t first[4] = {0};
     memcpy(first, bytes, n < 4 ? n : 4);
-    error_set(e, FB_E_DATA, "decode", "not an image: it begins with %02x %02x %02x %02x, which is no JPEG, PNG or WebP", first[0], first[1],
-              first[2], first[3]);
-    error_remedy(e, LEAVE);
-    return FB_E_DATA;
+    return error_advise(e,
+                        error_set(e, FB_E_DATA, "decode", "not an image: it begins with %02x %02x %02x %02x, which is no JPEG, PNG or WebP",
+                                  first[0], first[1], first[2], first[3]),
+                        LEAVE);
 }

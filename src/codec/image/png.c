@@ -68,9 +68,8 @@ static int check_mask(const struct png_call *c, struct fb_error *e)
 {
     if (c->kind.bit_depth <= 8)
         return 0;
-    error_set(e, FB_E_DATA, "decode", "a mask of %u bits per pixel does not fit into 8", c->kind.bit_depth);
-    error_remedy(e, "save it with 8 bits: masks hold numbers from 0 to 255");
-    return FB_E_DATA;
+    return error_advise(e, error_set(e, FB_E_DATA, "decode", "a mask of %u bits per pixel does not fit into 8", c->kind.bit_depth),
+                        "save it with 8 bits: masks hold numbers from 0 to 255");
 }
 
 /* Bytes of all rows with their filters; of the seven passes of an interlaced image, those that have pixels. */

@@ -94,3 +94,18 @@ void left_out_say(struct left_out *l, int most, char *out, size_t out_size)
     if (l->kinds > most && used < out_size)
         snprintf(out + used, out_size - used, ", ...");
 }
+
+int left_out_conclude(struct left_out *l, uint64_t not_decoded, const struct dataset_job *job, struct fb_error *e)
+{
+    char kinds[256], number[32];
+    if (not_decoded) {
+        left_out_say(l, 6, kinds, sizeof(kinds));
+        log_line(&job->request->log, LOG_WARN, "%s: %s images are in formats that are not decoded and were left out (%s)", job->root,
+                 left_out_number(not_decoded, number, sizeof(number)), kinds);
+    }
+    struct text note = {.limit = 4096};
+    left_out_note(l, &note);
+    int rc = note.length ? catalog_add_note(job->w, "left out", note.data, e) : 0;
+    text_free(&note);
+    return rc;
+}

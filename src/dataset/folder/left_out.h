@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/text/text.h"
+#include "dataset/dataset_ops.h"
 
 enum { LEFT_OUT_KINDS = 64 };
 
@@ -29,5 +30,7 @@ void left_out_note(struct left_out *l, struct text *out);
 void left_out_say(struct left_out *l, int most, char *out, size_t out_size);
 /* 104052 -> "104,052" */
 char *left_out_number(uint64_t n, char *out, size_t out_size);
+/* Writes the note into the catalog; warns if `not_decoded` images are among them. */
+int left_out_conclude(struct left_out *l, uint64_t not_decoded, const struct dataset_job *job, struct fb_error *e);
 
 #endif

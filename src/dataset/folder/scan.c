@@ -383,19 +383,7 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
 
 static int conclude(struct scan *s, struct fb_error *e)
 {
-    if (s->images == 0)
-        return refuse_empty(s, e);
-    char kinds[256], number[32];
-    if (s->not_decoded) {
-        left_out_say(&s->left_out, 6, kinds, sizeof(kinds));
-        log_line(&s->job->request->log, LOG_WARN, "%s: %s images are in formats that are not decoded and were left out (%s)", s->job->root,
-                 left_out_number(s->not_decoded, number, sizeof(number)), kinds);
-    }
-    struct text note = {.limit = 4096};
-    left_out_note(&s->left_out, &note);
-    int rc = note.length ? catalog_add_note(s->job->w, "left out", note.data, e) : 0;
-    text_free(&note);
-    return rc;
+    return s->images ? left_out_conclude(&s->left_out, s->not_decoded, s->job, e) : refuse_empty(s, e);
 }
 
 static void end(struct scan *s)

@@ -69,14 +69,11 @@ static int refuse_pathless(const struct table *t, struct fb_error *e)
 {
     char list[300];
     name_columns(t, list, sizeof(list));
-    if (!t->format->is_typed && looks_like_path(t->name[0])) {
-        error_set(e, FB_E_DATA, "dataset", "the first line holds data, not the names of the columns: %s", list);
-        error_remedy(e, "put a line such as path,label in front");
-        return FB_E_DATA;
-    }
-    error_set(e, FB_E_DATA, "dataset", "no column holds the paths of the files; the columns are: %s", list);
-    error_remedy(e, "call that column 'path'");
-    return FB_E_DATA;
+    if (!t->format->is_typed && looks_like_path(t->name[0]))
+        return error_advise(e, error_set(e, FB_E_DATA, "dataset", "the first line holds data, not the names of the columns: %s", list),
+                            "put a line such as path,label in front");
+    return error_advise(e, error_set(e, FB_E_DATA, "dataset", "no column holds the paths of the files; the columns are: %s", list),
+                        "call that column 'path'");
 }
 
 static int find_path_column(struct table *t, struct fb_error *e)
@@ -104,10 +101,10 @@ static int find_group_column(const struct table *t, const char *name, int path, 
         return -1;
     char list[300], shown[80];
     name_columns(t, list, sizeof(list));
-    error_set(e, FB_E_USAGE, "dataset", "group_by= names '%s', which is not a column that rows can be grouped by",
-              text_escape(name, shown, sizeof(shown)));
-    error_remedy(e, "the columns are: %s", list);
-    return FB_E_USAGE;
+    return error_advise(e,
+                        error_set(e, FB_E_USAGE, "dataset", "group_by= names '%s', which is not a column that rows can be grouped by",
+                                  text_escape(name, shown, sizeof(shown))),
+                        "the columns are: %s", list);
 }
 
 /* ---- the types of the others ---- */
@@ -164,10 +161,11 @@ static int refuse_mix(const struct table *t, int column, const struct seen *s, s
         if (s->kinds >> k & 1)
             kind[n++] = k;
     char shown[80];
-    error_set(e, FB_E_DATA, "dataset", "column '%s' holds %s at line %llu and %s at line %llu", shown_name(t, column, shown, sizeof(shown)),
-              cell_kind_name(kind[0]), (unsigned long long)s->line[kind[0]], cell_kind_name(kind[1]), (unsigned long long)s->line[kind[1]]);
-    error_remedy(e, "a column holds one kind of label");
-    return FB_E_DATA;
+    return error_advise(e,
+                        error_set(e, FB_E_DATA, "dataset", "column '%s' holds %s at line %llu and %s at line %llu",
+                                  shown_name(t, column, shown, sizeof(shown)), cell_kind_name(kind[0]),
+                                  (unsigned long long)s->line[kind[0]], cell_kind_name(kind[1]), (unsigned long long)s->line[kind[1]]),
+                        "a column holds one kind of label");
 }
 
 static int settle_type(struct catalog_field *f, const struct table *t, int column, const struct seen *s, struct fb_error *e)
@@ -217,10 +215,11 @@ static int settle_types(struct columns *out, const struct table *t, const struct
         FB_TRY(settle_type(f, t, out->source[i], &seen[i], e));
         if (f->is_class && class_field >= 0) {
             char a[80], b[80];
-            error_set(e, FB_E_DATA, "dataset", "columns '%s' and '%s' both hold text; one can be the class",
-                      shown_name(t, out->source[class_field], a, sizeof(a)), shown_name(t, out->source[i], b, sizeof(b)));
-            error_remedy(e, "remove one of them, or write it as numbers");
-            return FB_E_DATA;
+            return error_advise(e,
+                                error_set(e, FB_E_DATA, "dataset", "columns '%s' and '%s' both hold text; one can be the class",
+                                          shown_name(t, out->source[class_field], a, sizeof(a)),
+                                          shown_name(t, out->source[i], b, sizeof(b))),
+                                "remove one of them, or write it as numbers");
         }
         if (f->is_class)
             class_field = i;

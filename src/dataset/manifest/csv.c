@@ -144,9 +144,7 @@ static int next_with(struct table *t, char separator, struct fb_error *e)
         if (!cell_parse(&t->cell[i], t->text.data + r.start[i], r.start[i + 1] - r.start[i] - 1, &t->floats))
             return table_refuse(t, t->row_line, e, "too many numbers, or no memory for them");
     }
-    for (int i = 0; i < r.cells; i++)
-        if (t->cell[i].kind == CELL_VECTOR)
-            t->cell[i].vector = (const float *)(const void *)(t->floats.data + t->vector_start[i]);
+    table_point_vectors(t);
     return 1;
 }
 

@@ -55,11 +55,8 @@ static int add_rows(struct dataset_job *job, struct listed *list, struct fb_erro
 static int scan(struct dataset_job *job, struct fb_error *e)
 {
     const struct dataset_request *r = job->request;
-    if (r->path_count == 0) {
-        error_set(e, FB_E_DATA, "dataset", "the list of files is empty");
-        error_remedy(e, "give at least one path");
-        return FB_E_DATA;
-    }
+    if (r->path_count == 0)
+        return error_advise(e, error_set(e, FB_E_DATA, "dataset", "the list of files is empty"), "give at least one path");
     if (r->column_count > FB_MAX_FIELDS || (r->column_count > 0 && !r->columns))
         return error_set(e, FB_E_USAGE, "dataset", "there can be at most %d label columns", FB_MAX_FIELDS);
     for (int c = 0; c < r->column_count; c++)

@@ -128,9 +128,7 @@ static int read_columns(struct table *t, const json_t *object, struct fb_error *
     }
     if ((int)json_object_size(object) != t->columns)
         return table_refuse(t, t->row_line, e, "has keys that the first line does not have");
-    for (int i = 0; i < t->columns; i++)
-        if (t->cell[i].kind == CELL_VECTOR)
-            t->cell[i].vector = (const float *)(const void *)(t->floats.data + t->vector_start[i]);
+    table_point_vectors(t);
     return 0;
 }
 

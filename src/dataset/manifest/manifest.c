@@ -62,11 +62,9 @@ static bool is_unchanged(struct dataset_job *job, const struct catalog *kept)
 
 static int read_all(int fd, const struct stat *st, char **bytes, size_t *size, struct fb_error *e)
 {
-    if (!S_ISREG(st->st_mode) || st->st_size > MOST_BYTES) {
-        error_set(e, FB_E_DATA, "dataset", "a manifest is a file of at most %lld bytes", (long long)MOST_BYTES);
-        error_remedy(e, "split it, or use a folder");
-        return FB_E_DATA;
-    }
+    if (!S_ISREG(st->st_mode) || st->st_size > MOST_BYTES)
+        return error_advise(e, error_set(e, FB_E_DATA, "dataset", "a manifest is a file of at most %lld bytes", (long long)MOST_BYTES),
+                            "split it, or use a folder");
     *size = 0;
     *bytes = malloc((size_t)st->st_size + 1);
     if (!*bytes)

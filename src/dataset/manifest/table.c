@@ -25,9 +25,8 @@ int table_refuse(const struct table *t, uint64_t line, struct fb_error *e, const
     va_start(ap, format);
     text_vwords(what, sizeof(what), format, ap);
     va_end(ap);
-    error_set(e, FB_E_DATA, "dataset", "line %llu: %s", (unsigned long long)line, what);
-    error_remedy(e, "correct the %s file", t->format->name);
-    return FB_E_DATA;
+    return error_advise(e, error_set(e, FB_E_DATA, "dataset", "line %llu: %s", (unsigned long long)line, what), "correct the %s file",
+                        t->format->name);
 }
 
 int table_add_column(struct table *t, const char *name, size_t length, struct fb_error *e)
@@ -79,4 +78,11 @@ void table_close(struct table *t)
         t->format->close(t);
     text_free(&t->text);
     text_free(&t->floats);
+}
+
+void table_point_vectors(struct table *t)
+{
+    for (int i = 0; i < t->columns; i++)
+        if (t->cell[i].kind == CELL_VECTOR)
+            t->cell[i].vector = (const float *)(const void *)(t->floats.data + t->vector_start[i]);
 }

@@ -54,7 +54,9 @@ int table_next(struct table *t, struct fb_error *e);
 void table_rewind(struct table *t);
 void table_close(struct table *t);
 
-/* For the formats: an error that names the line. */
+/* For the formats. After the cells of a row are parsed: vectors point into `floats`, which does not move any more. */
+void table_point_vectors(struct table *t);
+/* An error that names the line. */
 int table_refuse(const struct table *t, uint64_t line, struct fb_error *e, const char *format, ...) __attribute__((format(printf, 4, 5)));
 int table_add_column(struct table *t, const char *name, size_t length, struct fb_error *e);
 

@@ -77,15 +77,6 @@ static int add_pack(struct dataset_job *job, const struct catalog *c, struct fb_
     return 0;
 }
 
-static int start(struct dataset_job *job, const struct catalog *first, struct fb_error *e)
-{
-    for (int i = 0; i < catalog_field_count(first); i++)
-        FB_TRY(catalog_add_field(job->w, catalog_field(first, i), e));
-    for (int i = 0; i < catalog_class_count(first); i++)
-        FB_TRY(catalog_add_class(job->w, catalog_class_name(first, i), e));
-    return 0;
-}
-
 static int merge_one(struct dataset_job *job, const struct archive *a, const struct catalog *first, struct pack_head *head,
                      struct fb_error *e)
 {
@@ -104,7 +95,7 @@ int pack_merge(struct dataset_job *job, const struct archive *packs, uint32_t co
     struct pack_head head = {0};
     bool has_last = false;
     FB_TRY(pack_open_catalog(&packs[0], &first, e));
-    int rc = start(job, first, e);
+    int rc = catalog_add_fields_of(job->w, first, e);
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
         rc = merge_one(job, &packs[i], first, &head, e);
         has_last |= head.is_last_shard;

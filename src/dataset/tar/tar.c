@@ -334,15 +334,6 @@ static int add_table(struct dataset_job *job, const struct archive *archives, ui
     return rc;
 }
 
-static int note_left_out(struct dataset_job *job, struct tar_table *t, struct fb_error *e)
-{
-    struct text note = {.limit = 4096};
-    left_out_note(&t->left_out, &note);
-    int rc = note.length ? catalog_add_note(job->w, "left out", note.data, e) : 0;
-    text_free(&note);
-    return rc;
-}
-
 int tar_add_samples(struct dataset_job *job, const struct archive *archives, uint32_t count, struct fb_error *e)
 {
     struct tar_table *t = malloc(sizeof(*t));
@@ -351,7 +342,7 @@ int tar_add_samples(struct dataset_job *job, const struct archive *archives, uin
     tar_table_init(t);
     int rc = add_table(job, archives, count, t, e);
     if (rc == 0)
-        rc = note_left_out(job, t, e);
+        rc = left_out_conclude(&t->left_out, 0, job, e);
     tar_table_free(t);
     free(t);
     return rc;

@@ -196,11 +196,10 @@ static int find_names(struct dataset_job *job, const char *path, const struct st
 {
     struct dataset_job other = {.request = job->request, .root = job->root, .identity = (char *)(uintptr_t)path};
     char *catalog = keep_path(&other, "unpacked");
-    if (!catalog) {
-        error_set(e, FB_E_UNSUPPORTED, "dataset", "the archive is compressed as a whole, and there is no folder to unpack it into");
-        error_remedy(e, "unpack it into a plain .tar, or say where catalogs may be kept: catalog_dir");
-        return FB_E_UNSUPPORTED;
-    }
+    if (!catalog)
+        return error_advise(
+            e, error_set(e, FB_E_UNSUPPORTED, "dataset", "the archive is compressed as a whole, and there is no folder to unpack it into"),
+            "unpack it into a plain .tar, or say where catalogs may be kept: catalog_dir");
     catalog[strlen(catalog) - strlen(".catalog")] = 0;
     n->stem = catalog;
     bool is_named =

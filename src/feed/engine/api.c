@@ -62,12 +62,11 @@ static int complete_options(const fb_options *o, fb_options *full, struct fb_err
     if (size < sizeof(size) || size > (1 << 16))
         return error_set(e, FB_E_USAGE, "feed", "fb_options was not made by fb_init_options");
     for (size_t i = known; i < size; i++)
-        if (((const unsigned char *)o)[i]) {
-            error_set(e, FB_E_USAGE, "feed",
-                      "fb_options sets a field that this library does not know: the program was made for a newer one");
-            error_remedy(e, "use the library of that version (this is " FB_VERSION "), or leave the field out");
-            return FB_E_USAGE;
-        }
+        if (((const unsigned char *)o)[i])
+            return error_advise(e,
+                                error_set(e, FB_E_USAGE, "feed",
+                                          "fb_options sets a field that this library does not know: the program was made for a newer one"),
+                                "use the library of that version (this is " FB_VERSION "), or leave the field out");
     *full = defaults;
     memcpy(full, o, known);
     full->struct_size = sizeof(*full);

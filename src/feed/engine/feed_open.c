@@ -31,9 +31,7 @@ enum {
 
 static int refuse(struct fb_error *e, const char *cause, const char *remedy)
 {
-    error_set(e, FB_E_USAGE, "feed", "%s", cause);
-    error_remedy(e, "%s", remedy);
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "feed", "%s", cause), "%s", remedy);
 }
 
 static int check_options(const fb_options *o, struct fb_error *e)
@@ -63,20 +61,13 @@ static int check_options(const fb_options *o, struct fb_error *e)
 
 static int open_dataset(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    struct dataset_request r = {
-        .source = o->source,
-        .paths = o->paths,
-        .path_count = o->path_count,
-        .columns = o->columns,
-        .column_count = o->column_count,
-        .group_by = o->group_by,
-        .catalog_dir = o->catalog_dir,
-        .progress = o->progress,
-        .interrupted = o->interrupted,
-        .ctx = o->ctx,
-        .log = f->log,
-        .stores = io_stores,
-    };
+    struct dataset_request r = dataset_request_of(o, io_stores);
+    r.paths = o->paths;
+    r.path_count = o->path_count;
+    r.columns = o->columns;
+    r.column_count = o->column_count;
+    r.group_by = o->group_by;
+    r.log = f->log;
     return dataset_open(&f->dataset, &r, e);
 }
 
@@ -268,25 +259,21 @@ static int resolve_ranks(struct feed *f, struct fb_error *e)
         return resolve_given(f, e);
     if (f->rank < 0)
         FB_TRY(ranks_from_environment((const char *(*)(const char *))getenv, &f->rank, &f->world, e));
-    if (f->world < 1 || f->rank < 0 || f->rank >= f->world) {
-        error_set(e, FB_E_USAGE, "order", "rank %d of a world of %d is not possible", f->rank, f->world);
-        error_remedy(e, "rank must be from 0 to world_size - 1");
-        return FB_E_USAGE;
-    }
+    if (f->world < 1 || f->rank < 0 || f->rank >= f->world)
+        return error_advise(e, error_set(e, FB_E_USAGE, "order", "rank %d of a world of %d is not possible", f->rank, f->world),
+                            "rank must be from 0 to world_size - 1");
     uint64_t global = f->global_batch_size ? f->global_batch_size : f->batch_size * (uint64_t)f->world;
-    if (global < (uint64_t)f->world) {
-        error_set(e, FB_E_USAGE, "order", "global_batch_size=%llu is smaller than the world of %d ranks", (unsigned long long)global,
-                  f->world);
-        error_remedy(e, "every rank needs at least one sample of each global batch");
-        return FB_E_USAGE;
-    }
+    if (global < (uint64_t)f->world)
+        return error_advise(e,
+                            error_set(e, FB_E_USAGE, "order", "global_batch_size=%llu is smaller than the world of %d ranks",
+                                      (unsigned long long)global, f->world),
+                            "every rank needs at least one sample of each global batch");
     f->layout = (struct rank_layout){f->subset.count, global, (uint32_t)f->rank, (uint32_t)f->world, f->drop_last};
-    if (ranks_batch_count(&f->layout, 0) == 0) {
-        error_set(e, FB_E_USAGE, "order", "drop_last leaves nothing: %llu samples do not fill one batch of %llu",
-                  (unsigned long long)f->subset.count, (unsigned long long)global);
-        error_remedy(e, "use a smaller batch_size=, or drop_last=False");
-        return FB_E_USAGE;
-    }
+    if (ranks_batch_count(&f->layout, 0) == 0)
+        return error_advise(e,
+                            error_set(e, FB_E_USAGE, "order", "drop_last leaves nothing: %llu samples do not fill one batch of %llu",
+                                      (unsigned long long)f->subset.count, (unsigned long long)global),
+                            "use a smaller batch_size=, or drop_last=False");
     return 0;
 }
 
@@ -313,11 +300,11 @@ int feed_check_memory(const struct feed *f, uint64_t need, struct fb_error *e)
     if (need <= limit)
         return 0;
     char need_text[32], limit_text[32];
-    error_set(e, FB_E_BUDGET, "feed", "the memory budget of %s is too small: this batch size needs at least %s",
-              text_size(limit, limit_text, sizeof(limit_text)), text_size(need, need_text, sizeof(need_text)));
-    error_remedy(e, "use memory=%llu or more, a smaller batch_size=%s, or fewer loaders at once", (unsigned long long)need,
-                 f->cache_ram ? " or cache_ram=" : "");
-    return FB_E_BUDGET;
+    return error_advise(e,
+                        error_set(e, FB_E_BUDGET, "feed", "the memory budget of %s is too small: this batch size needs at least %s",
+                                  text_size(limit, limit_text, sizeof(limit_text)), text_size(need, need_text, sizeof(need_text))),
+                        "use memory=%llu or more, a smaller batch_size=%s, or fewer loaders at once", (unsigned long long)need,
+                        f->cache_ram ? " or cache_ram=" : "");
 }
 
 /* Tells at open, not at the first batch, when a batch cannot fit. The world is not known yet; batch_size is per rank anyway. */

@@ -29,12 +29,11 @@ static int check(const struct feed *f, const uint64_t *samples, uint64_t count, 
     if (!f->takes_order || f->pid != getpid())
         return error_set(e, FB_E_STATE, "order", "this loader has an order of its own");
     for (uint64_t i = 0; i < count; i++)
-        if (samples[i] >= f->subset.count) {
-            error_set(e, FB_E_USAGE, "order", "the sampler gave the index %llu, but there are %llu samples", (unsigned long long)samples[i],
-                      (unsigned long long)f->subset.count);
-            error_remedy(e, "indices count from 0 among the selected samples, in the order of loader.dataset");
-            return FB_E_USAGE;
-        }
+        if (samples[i] >= f->subset.count)
+            return error_advise(e,
+                                error_set(e, FB_E_USAGE, "order", "the sampler gave the index %llu, but there are %llu samples",
+                                          (unsigned long long)samples[i], (unsigned long long)f->subset.count),
+                                "indices count from 0 among the selected samples, in the order of loader.dataset");
     return 0;
 }
 

@@ -48,9 +48,8 @@ static int refuse_given(const struct feed *f, struct fb_error *e)
 {
     if (!f->takes_order)
         return 0;
-    error_set(e, FB_E_UNSUPPORTED, "order", "skipping needs the loader's own order, but this loader has a sampler");
-    error_remedy(e, "leave the indices out of the sampler");
-    return FB_E_UNSUPPORTED;
+    return error_advise(e, error_set(e, FB_E_UNSUPPORTED, "order", "skipping needs the loader's own order, but this loader has a sampler"),
+                        "leave the indices out of the sampler");
 }
 
 /* f->lock is held: the epoch that is running, from the last batch returned on, or the one that will be started. */
@@ -67,11 +66,9 @@ static int leave_out(struct feed *f, const struct run *r, uint64_t first, uint64
         first = r->start;
     if (first >= last)
         return 0;
-    if (!skips_add(&skips, first, last, r->start)) {
-        error_set(e, FB_E_USAGE, "order", "more than %d separate ranges to skip in one epoch", SKIPS_MOST);
-        error_remedy(e, "join ranges, or skip when their time has come");
-        return FB_E_USAGE;
-    }
+    if (!skips_add(&skips, first, last, r->start))
+        return error_advise(e, error_set(e, FB_E_USAGE, "order", "more than %d separate ranges to skip in one epoch", SKIPS_MOST),
+                            "join ranges, or skip when their time has come");
     struct run next = feed_run_from(f, r->epoch, r->start, &skips);
     f->at = feed_state_at(f, next.epoch, skips_position(&skips, skips_index(&skips, next.start)), &skips);
     if (!f->is_live) {

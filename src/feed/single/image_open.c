@@ -18,9 +18,8 @@ static int open_labels(struct feed *f, const fb_options *o, struct fb_error *e)
 
 static int refuse_map(struct fb_error *e)
 {
-    error_set(e, FB_E_USAGE, "feed", "transforms have a map step, but there is no function for it");
-    error_remedy(e, "set fb_options.map");
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "feed", "transforms have a map step, but there is no function for it"),
+                        "set fb_options.map");
 }
 
 static int image_open(struct feed *f, const fb_options *o, struct fb_error *e)

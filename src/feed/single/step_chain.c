@@ -68,9 +68,8 @@ static int open_inner_part(struct chain *c, const char *text, size_t n, bool exi
     FB_TRY(open_part(c, text, n, 0, FB_NHWC, exif, false, e));
     if (pipeline_dtype(c->part[c->map_count]) == FB_UINT8)
         return 0;
-    error_set(e, FB_E_USAGE, "transform", "normalize and digest must be the last transform, but map follows");
-    error_remedy(e, "functions get the image as uint8, before Normalize: move Normalize to the end");
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "transform", "normalize and digest must be the last transform, but map follows"),
+                        "functions get the image as uint8, before Normalize: move Normalize to the end");
 }
 
 static void number_streams(struct chain *c)

@@ -186,11 +186,9 @@ static int check_place(const struct feed *f, const char *dir, struct fb_error *e
 
 static int check_wanted(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    if (o->cache_limit && !o->cache_dir) {
-        error_set(e, FB_E_USAGE, "cache", "cache_limit= is the size of the cache on disk, but there is none");
-        error_remedy(e, "give cache_dir= as well; memory for a cache is cache_ram=");
-        return FB_E_USAGE;
-    }
+    if (o->cache_limit && !o->cache_dir)
+        return error_advise(e, error_set(e, FB_E_USAGE, "cache", "cache_limit= is the size of the cache on disk, but there is none"),
+                            "give cache_dir= as well; memory for a cache is cache_ram=");
     return o->cache_dir ? check_place(f, o->cache_dir, e) : 0;
 }
 

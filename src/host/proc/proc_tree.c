@@ -354,11 +354,9 @@ int proc_tree_open(struct proc_tree *t, const char *proc, pid_t root, struct fb_
 {
     *t = (struct proc_tree){.proc = proc, .root = root};
     struct proc_stat s;
-    if (!read_stat(t, root, &s)) {
-        error_set(e, FB_E_NOT_FOUND, "watch", "there is no process %d that this user can see", (int)root);
-        error_remedy(e, "check the number with ps; in a container, use the number inside its own namespace");
-        return FB_E_NOT_FOUND;
-    }
+    if (!read_stat(t, root, &s))
+        return error_advise(e, error_set(e, FB_E_NOT_FOUND, "watch", "there is no process %d that this user can see", (int)root),
+                            "check the number with ps; in a container, use the number inside its own namespace");
     t->root_start_ticks = s.start_ticks;
     if (!add_process(t, root, &s, 0))
         return error_set(e, FB_E_NOMEM, "watch", "no memory");
@@ -373,12 +371,4 @@ void proc_tree_close(struct proc_tree *t)
     free(t->process);
     free(t->foreign);
     *t = (struct proc_tree){0};
-}
-
-bool proc_tree_is_empty(const struct proc_tree *t)
-{
-    for (int i = 0; i < t->processes; i++)
-        if (!t->process[i].is_gone)
-            return false;
-    return true;
 }

@@ -75,7 +75,6 @@ void proc_tree_assign_roles(struct proc_tree *t);
 /* Drops what is gone; after its last figures were taken. */
 void proc_tree_forget_gone(struct proc_tree *t);
 void proc_tree_close(struct proc_tree *t);
-bool proc_tree_is_empty(const struct proc_tree *t);
 
 /* The fields of /proc/PID/stat; the name in brackets may hold anything, so the last bracket counts. */
 struct proc_stat {

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "io/file/file_read.h"
+#include "io/io_shared.h"
 #include "io/io.h"
 
 enum { DEVICES = 64, GIVE_UP_AFTER = 8, LOOK_AGAIN_EVERY = 256 };
@@ -180,4 +181,30 @@ uint32_t io_file_try_pieces(struct io_piece *p, uint32_t count, uint64_t *bytes)
         *bytes += p[i].is_there ? p[i].length : 0;
     }
     return there;
+}
+
+int local_io_try_now(struct io *io, struct io_request *r)
+{
+    struct local_io *l = (struct local_io *)io;
+    if (l->forks != io_fork_count())
+        return io_fail_forked(r);
+    int rc = io_file_try(&l->now, r);
+    if (rc != IO_BLOCKED)
+        io_count_add(&l->count, r);
+    return rc;
+}
+
+uint32_t local_io_try_pieces(struct io *io, struct io_piece *p, uint32_t count)
+{
+    struct local_io *l = (struct local_io *)io;
+    uint64_t bytes;
+    uint32_t there = l->forks == io_fork_count() ? io_file_try_pieces(p, count, &bytes) : 0;
+    if (there)
+        io_count_add_pieces(&l->count, there, bytes);
+    return there;
+}
+
+void local_io_figures(struct io *io, struct io_figures *f)
+{
+    io_count_figures(&((struct local_io *)io)->count, f);
 }

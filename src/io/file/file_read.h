@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "model/io_ops.h"
+#include "io/io_count.h"
 
 /* O_NONBLOCK: the open of a FIFO without a writer returns at once, and is then refused; regular files do not care. */
 enum { IO_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
@@ -77,5 +77,16 @@ struct io_now {
 int io_file_try(struct io_now *now, struct io_request *r);
 /* try_pieces of io_ops.h; *bytes: how many were read. */
 uint32_t io_file_try_pieces(struct io_piece *p, uint32_t count, uint64_t *bytes);
+
+/* The handles of back-ends for local files begin with this; these are hooks of theirs. */
+struct local_io {
+    struct io io;
+    struct io_now now;
+    struct io_count count;
+    unsigned forks; /* at open */
+};
+int local_io_try_now(struct io *io, struct io_request *r);
+uint32_t local_io_try_pieces(struct io *io, struct io_piece *p, uint32_t count);
+void local_io_figures(struct io *io, struct io_figures *f);
 
 #endif

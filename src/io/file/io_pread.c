@@ -24,10 +24,7 @@ struct reader {
 };
 
 struct pread_io {
-    struct io io;
-    struct io_now now;
-    struct io_count count;
-    unsigned forks; /* at open */
+    struct local_io local;
     uint32_t threads_max;
 
     pthread_mutex_t lock;
@@ -78,7 +75,7 @@ static void serve(struct pread_io *p, struct io_request *r)
     if (!p->is_abandoned) {
         p->delivering++;
         pthread_mutex_unlock(&p->lock);
-        io_count_end(&p->count, r);
+        io_count_end(&p->local.count, r);
         r->done(r);
         pthread_mutex_lock(&p->lock);
         p->delivering--;
@@ -145,18 +142,18 @@ static void refuse(struct pread_io *p, struct io_request *r, bool is_closing)
         io_fail_closed(r);
     else
         fail_without_thread(r);
-    io_count_end(&p->count, r);
+    io_count_end(&p->local.count, r);
     io_done_here(r);
 }
 
 static void pread_submit(struct io *io, struct io_request *r, bool more)
 {
     struct pread_io *p = (struct pread_io *)io;
-    if (p->forks != io_fork_count()) {
+    if (p->local.forks != io_fork_count()) {
         io_refuse_forked(r);
         return;
     }
-    io_count_begin(&p->count, r);
+    io_count_begin(&p->local.count, r);
     pthread_mutex_lock(&p->lock);
     if (p->is_closing || (p->alive == 0 && start_reader(p, NULL) < 0)) {
         bool is_closing = p->is_closing;
@@ -171,32 +168,6 @@ static void pread_submit(struct io *io, struct io_request *r, bool more)
     pthread_mutex_unlock(&p->lock);
 }
 
-static int pread_try_now(struct io *io, struct io_request *r)
-{
-    struct pread_io *p = (struct pread_io *)io;
-    if (p->forks != io_fork_count())
-        return io_fail_forked(r);
-    int rc = io_file_try(&p->now, r);
-    if (rc != IO_BLOCKED)
-        io_count_add(&p->count, r);
-    return rc;
-}
-
-static uint32_t pread_try_pieces(struct io *io, struct io_piece *p, uint32_t count)
-{
-    struct pread_io *own = (struct pread_io *)io;
-    uint64_t bytes;
-    uint32_t there = own->forks == io_fork_count() ? io_file_try_pieces(p, count, &bytes) : 0;
-    if (there)
-        io_count_add_pieces(&own->count, there, bytes);
-    return there;
-}
-
-static void pread_figures(struct io *io, struct io_figures *f)
-{
-    io_count_figures(&((struct pread_io *)io)->count, f);
-}
-
 static int pread_open(struct io **out, const char *spec, uint32_t depth, const struct log *log, struct fb_error *e)
 {
     (void)log;
@@ -204,14 +175,14 @@ static int pread_open(struct io **out, const char *spec, uint32_t depth, const s
     struct pread_io *p = io_alloc(sizeof(*p), e);
     if (!p)
         return FB_E_NOMEM;
-    p->io.ops = &io_pread;
-    p->forks = io_fork_count();
+    p->local.io.ops = &io_pread;
+    p->local.forks = io_fork_count();
     p->threads_max = depth < IO_THREADS_MAX ? depth : IO_THREADS_MAX;
-    p->count.depth = p->threads_max;
+    p->local.count.depth = p->threads_max;
     pthread_mutex_init(&p->lock, NULL);
     thread_cond_init(&p->wake);
     thread_cond_init(&p->quiet);
-    *out = &p->io;
+    *out = &p->local.io;
     return 0;
 }
 
@@ -229,7 +200,7 @@ static uint32_t wait_for_readers(struct pread_io *p, uint64_t deadline_ns)
 static uint32_t pread_close(struct io *io, uint64_t timeout_ns)
 {
     struct pread_io *p = (struct pread_io *)io;
-    if (p->forks != io_fork_count())
+    if (p->local.forks != io_fork_count())
         return 0; /* the parent's: its memory is left alone */
     uint64_t deadline_ns = clock_now_ns() + timeout_ns;
     pthread_mutex_lock(&p->lock);
@@ -238,7 +209,7 @@ static uint32_t pread_close(struct io *io, uint64_t timeout_ns)
     p->queued = 0;
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
-    io_cancel_list(&p->count, queued);
+    io_cancel_list(&p->local.count, queued);
 
     pthread_mutex_lock(&p->lock);
     uint32_t left_behind = wait_for_readers(p, deadline_ns);
@@ -262,8 +233,8 @@ const struct io_ops io_pread = {
     .name = "pread",
     .open = pread_open,
     .submit = pread_submit,
-    .try_now = pread_try_now,
-    .try_pieces = pread_try_pieces,
-    .figures = pread_figures,
+    .try_now = local_io_try_now,
+    .try_pieces = local_io_try_pieces,
+    .figures = local_io_figures,
     .close = pread_close,
 };

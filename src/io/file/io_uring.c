@@ -22,10 +22,7 @@
 #include "io/file/uring_flight.h"
 
 struct uring_io {
-    struct io io;
-    struct io_now now;
-    struct io_count count;
-    unsigned forks; /* at open */
+    struct local_io local;
     pthread_t thread;
     int wake_fd;
 
@@ -93,7 +90,7 @@ static void deliver(struct uring_io *u)
     struct io_request *r = uring_flights_take_finished(&u->flights);
     while (r && is_wanted) {
         struct io_request *next = r->next;
-        io_count_end(&u->count, r);
+        io_count_end(&u->local.count, r);
         r->done(r);
         r = next;
     }
@@ -198,45 +195,19 @@ static bool hand_over(struct uring_io *u, struct io_request *r, bool more, bool 
 static void uring_submit(struct io *io, struct io_request *r, bool more)
 {
     struct uring_io *u = (struct uring_io *)io;
-    if (u->forks != io_fork_count()) {
+    if (u->local.forks != io_fork_count()) {
         io_refuse_forked(r);
         return;
     }
-    io_count_begin(&u->count, r);
+    io_count_begin(&u->local.count, r);
     bool must_wake = false;
     if (!hand_over(u, r, more, &must_wake)) {
         io_fail_closed(r);
-        io_count_end(&u->count, r);
+        io_count_end(&u->local.count, r);
         io_done_here(r);
     } else if (must_wake) {
         wake(u);
     }
-}
-
-static int uring_try_now(struct io *io, struct io_request *r)
-{
-    struct uring_io *u = (struct uring_io *)io;
-    if (u->forks != io_fork_count())
-        return io_fail_forked(r);
-    int rc = io_file_try(&u->now, r);
-    if (rc != IO_BLOCKED)
-        io_count_add(&u->count, r);
-    return rc;
-}
-
-static uint32_t uring_try_pieces(struct io *io, struct io_piece *p, uint32_t count)
-{
-    struct uring_io *own = (struct uring_io *)io;
-    uint64_t bytes;
-    uint32_t there = own->forks == io_fork_count() ? io_file_try_pieces(p, count, &bytes) : 0;
-    if (there)
-        io_count_add_pieces(&own->count, there, bytes);
-    return there;
-}
-
-static void uring_figures(struct io *io, struct io_figures *f)
-{
-    io_count_figures(&((struct uring_io *)io)->count, f);
 }
 
 static int start_thread(struct uring_io *u, struct fb_error *e)
@@ -269,9 +240,9 @@ static int uring_open(struct io **out, const char *spec, uint32_t depth, const s
     struct uring_io *u = io_alloc(sizeof(*u), e);
     if (!u)
         return FB_E_NOMEM;
-    u->io.ops = &io_uring_ops;
-    u->forks = io_fork_count();
-    u->count.depth = depth;
+    u->local.io.ops = &io_uring_ops;
+    u->local.forks = io_fork_count();
+    u->local.count.depth = depth;
     pthread_mutex_init(&u->lock, NULL);
     thread_cond_init(&u->changed);
     int rc = prepare(u, depth, e);
@@ -279,7 +250,7 @@ static int uring_open(struct io **out, const char *spec, uint32_t depth, const s
         free_handle(u);
         return rc;
     }
-    *out = &u->io;
+    *out = &u->local.io;
     return 0;
 }
 
@@ -296,10 +267,10 @@ static struct io_request *begin_close(struct uring_io *u)
 static uint32_t uring_close(struct io *io, uint64_t timeout_ns)
 {
     struct uring_io *u = (struct uring_io *)io;
-    if (u->forks != io_fork_count())
+    if (u->local.forks != io_fork_count())
         return 0; /* the parent's: its memory and its ring are left alone */
     uint64_t deadline_ns = clock_now_ns() + timeout_ns;
-    io_cancel_list(&u->count, begin_close(u));
+    io_cancel_list(&u->local.count, begin_close(u));
     pthread_mutex_lock(&u->lock);
     while (!u->has_ended && thread_cond_wait_until(&u->changed, &u->lock, deadline_ns))
         ;
@@ -323,8 +294,8 @@ const struct io_ops io_uring_ops = {
     .name = "uring",
     .open = uring_open,
     .submit = uring_submit,
-    .try_now = uring_try_now,
-    .try_pieces = uring_try_pieces,
-    .figures = uring_figures,
+    .try_now = local_io_try_now,
+    .try_pieces = local_io_try_pieces,
+    .figures = local_io_figures,
     .close = uring_close,
 };

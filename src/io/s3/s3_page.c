@@ -21,9 +21,8 @@ struct reading {
 
 static int broken(struct fb_error *e, const char *what)
 {
-    error_set(e, FB_E_DATA, "dataset", "the S3 server's listing cannot be read: %s", what);
-    error_remedy(e, "check AWS_ENDPOINT_URL: is it an S3 server?");
-    return FB_E_DATA;
+    return error_advise(e, error_set(e, FB_E_DATA, "dataset", "the S3 server's listing cannot be read: %s", what),
+                        "check AWS_ENDPOINT_URL: is it an S3 server?");
 }
 
 static void set(struct text *t, const char *value)

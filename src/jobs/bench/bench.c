@@ -210,13 +210,7 @@ static int suit_data(const struct bench_request *r, fb_options *o, bool *is_as_s
     *o = r->options;
     if (!r->has_own_choice && strcmp(o->transforms, "digest") != 0) /* what images have instead of no transform */
         return 0;
-    struct dataset_request q = {.source = o->source,
-                                .catalog_dir = o->catalog_dir,
-                                .progress = o->progress,
-                                .interrupted = o->interrupted,
-                                .ctx = o->ctx,
-                                .log = {o->log, o->ctx},
-                                .stores = io_stores};
+    struct dataset_request q = dataset_request_of(o, io_stores);
     struct dataset d;
     FB_TRY(dataset_open(&d, &q, e));
     *is_as_stored = d.family != FAMILY_IMAGE;

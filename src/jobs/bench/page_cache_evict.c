@@ -46,12 +46,8 @@ static void evict_file(int root_fd, const char *path, bool must_count, struct ta
 int evict_source(const fb_options *o, double *gone_share, struct fb_error *e)
 {
     struct dataset d;
-    struct dataset_request r = {.source = o->source,
-                                .catalog_dir = o->catalog_dir,
-                                .progress = o->progress,
-                                .interrupted = o->interrupted,
-                                .ctx = o->ctx,
-                                .stores = io_stores};
+    struct dataset_request r = dataset_request_of(o, io_stores);
+    r.log = (struct log){0};
     FB_TRY(dataset_open(&d, &r, e));
     struct tally t = {0};
     if (d.io) { /* a store's pages are not ours */

@@ -62,9 +62,7 @@ static const char *hidden(const struct build_files *f, const char *suffix, char 
 
 static int is_there(struct fb_error *e)
 {
-    error_set(e, FB_E_STATE, "build", "the output already exists");
-    error_remedy(e, "--force replaces it, at the end");
-    return FB_E_STATE;
+    return error_advise(e, error_set(e, FB_E_STATE, "build", "the output already exists"), "--force replaces it, at the end");
 }
 
 static int check_output(const struct build_files *f, const struct build_plan *p, struct fb_error *e)
@@ -87,9 +85,7 @@ static int lock(int fd, struct fb_error *e)
         return 0;
     if (errno != EWOULDBLOCK)
         return error_set_errno(e, "build", errno, "lock the file");
-    error_set(e, FB_E_STATE, "build", "another build is writing this file");
-    error_remedy(e, "wait for it, or choose another name");
-    return FB_E_STATE;
+    return error_advise(e, error_set(e, FB_E_STATE, "build", "another build is writing this file"), "wait for it, or choose another name");
 }
 
 /* It may have been finished and renamed, or removed, between opening and locking. One that has another name as well is a finished build

@@ -117,11 +117,9 @@ static int open_table(struct build_labels *l, const char *path, struct fb_error 
     char *bytes = NULL;
     size_t n = 0;
     snprintf(l->table, sizeof(l->table), "%s", path);
-    if (!table_format_of(path)) {
-        error_set(e, FB_E_USAGE, "build", "labels come from .csv, .tsv or .jsonl files");
-        error_remedy(e, "--labels folder takes the names of the folders, --labels none leaves them out");
-        return FB_E_USAGE;
-    }
+    if (!table_format_of(path))
+        return error_advise(e, error_set(e, FB_E_USAGE, "build", "labels come from .csv, .tsv or .jsonl files"),
+                            "--labels folder takes the names of the folders, --labels none leaves them out");
     int rc = read_text(path, &bytes, &n, e);
     if (rc == 0)
         rc = read_table(l, bytes, n, e);
@@ -164,9 +162,9 @@ static int check_name(const struct build_labels *l, int field, const char *colum
     if (!why)
         return 0;
     char shown[300];
-    error_set(e, FB_E_USAGE, "build", "the column '%s' of the labels: that is %s", text_escape(column, shown, sizeof(shown)), why);
-    error_remedy(e, "give it another name, without a slash; --labels none leaves labels out");
-    return FB_E_USAGE;
+    return error_advise(
+        e, error_set(e, FB_E_USAGE, "build", "the column '%s' of the labels: that is %s", text_escape(column, shown, sizeof(shown)), why),
+        "give it another name, without a slash; --labels none leaves labels out");
 }
 
 static int list_fields(struct build_labels *l, struct fb_error *e)

@@ -14,9 +14,7 @@ enum { MOST_TASKS_PER_THREAD = 8, LEAST_SOUND = 96 << 10 };
 
 static int usage(struct fb_error *e, const char *cause, const char *remedy)
 {
-    error_set(e, FB_E_USAGE, "build", "%s", cause);
-    error_remedy(e, "%s", remedy);
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "build", "%s", cause), "%s", remedy);
 }
 
 /* ---- the request ---- */
@@ -49,20 +47,14 @@ static int check_request(const struct build_request *q, struct fb_error *e)
 static int open_dataset(struct build_plan *p, struct fb_error *e)
 {
     const fb_options *o = &p->q->options;
-    struct dataset_request r = {.source = o->source,
-                                .catalog_dir = o->catalog_dir,
-                                .progress = o->progress,
-                                .interrupted = o->interrupted,
-                                .ctx = o->ctx,
-                                .log = {o->log, o->ctx}};
+    struct dataset_request r = dataset_request_of(o, NULL);
     FB_TRY(dataset_open(&p->dataset, &r, e));
     if (p->dataset.root_fd < 0 || p->dataset.io)
         return usage(e, "recordings must be files of this machine", "`fullbore stage` copies a bucket to a local folder");
-    if (p->dataset.family != FAMILY_SOUND) {
-        error_set(e, FB_E_USAGE, "build", "it holds %s, not sound", p->dataset.family == FAMILY_IMAGE ? "pictures" : "arrays");
-        error_remedy(e, "WAV, FLAC and other recordings are wanted; for others use fullbore.build of the Python package");
-        return FB_E_USAGE;
-    }
+    if (p->dataset.family != FAMILY_SOUND)
+        return error_advise(
+            e, error_set(e, FB_E_USAGE, "build", "it holds %s, not sound", p->dataset.family == FAMILY_IMAGE ? "pictures" : "arrays"),
+            "WAV, FLAC and other recordings are wanted; for others use fullbore.build of the Python package");
     p->files = catalog_count(p->dataset.catalog);
     return p->files > UINT32_MAX - 1 ? usage(e, "more than 4 billion recordings", "build several files") : 0;
 }
@@ -253,10 +245,10 @@ static int guess_all_rows(struct build_plan *p, struct fb_error *e)
 static int too_little(uint64_t need, uint64_t has, struct fb_error *e)
 {
     char words[2][32];
-    error_set(e, FB_E_BUDGET, "build", "%s of memory are needed, the budget is %s", text_size(need, words[0], sizeof(words[0])),
-              text_size(has, words[1], sizeof(words[1])));
-    error_remedy(e, "give more --memory, or fewer --threads or --chunk-rows");
-    return FB_E_BUDGET;
+    return error_advise(e,
+                        error_set(e, FB_E_BUDGET, "build", "%s of memory are needed, the budget is %s",
+                                  text_size(need, words[0], sizeof(words[0])), text_size(has, words[1], sizeof(words[1]))),
+                        "give more --memory, or fewer --threads or --chunk-rows");
 }
 
 /* The budget is divided beforehand, so that nobody waits for memory that somebody who waits for him has. Three eighths are for one

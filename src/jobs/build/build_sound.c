@@ -102,27 +102,21 @@ static uint32_t channels_of(const struct array_layout *l)
 static int check_kind(const struct build_plan *p, const struct array_layout *l, struct fb_error *e)
 {
     uint64_t samples = array_rows(l);
-    if (l->rate != p->rate) {
-        error_set(e, FB_E_DATA, "decode", "it has %u samples per second, not %u", l->rate, p->rate);
-        error_remedy(e, "recordings of one rate make one file: sort them, or convert this one");
-        return FB_E_DATA;
-    }
-    if (channels_of(l) != 1 && !p->q->is_mono) {
-        error_set(e, FB_E_DATA, "decode", "it has %u channels", channels_of(l));
-        error_remedy(e, "--mono mixes channels into one");
-        return FB_E_DATA;
-    }
+    if (l->rate != p->rate)
+        return error_advise(e, error_set(e, FB_E_DATA, "decode", "it has %u samples per second, not %u", l->rate, p->rate),
+                            "recordings of one rate make one file: sort them, or convert this one");
+    if (channels_of(l) != 1 && !p->q->is_mono)
+        return error_advise(e, error_set(e, FB_E_DATA, "decode", "it has %u channels", channels_of(l)), "--mono mixes channels into one");
     if (samples == 0)
         return error_set(e, FB_E_DATA, "decode", "there is no sound in it: it has 0 samples");
     if (samples < p->window && !p->is_padded)
         return error_set(e, FB_E_DATA, "decode", "it has %llu samples, less than the %llu of a row", (unsigned long long)samples,
                          (unsigned long long)p->window);
-    if (samples != p->window && !p->is_padded && !p->is_segmented) {
-        error_set(e, FB_E_DATA, "decode", "it has %llu samples, the first recording %llu", (unsigned long long)samples,
-                  (unsigned long long)p->window);
-        error_remedy(e, "--length makes all of them one length, --segment cuts them into rows");
-        return FB_E_DATA;
-    }
+    if (samples != p->window && !p->is_padded && !p->is_segmented)
+        return error_advise(e,
+                            error_set(e, FB_E_DATA, "decode", "it has %llu samples, the first recording %llu", (unsigned long long)samples,
+                                      (unsigned long long)p->window),
+                            "--length makes all of them one length, --segment cuts them into rows");
     return 0;
 }
 
@@ -154,11 +148,12 @@ static int find_room(struct build_sound *s, struct fb_error *e)
     char size[32], need[32], most[32];
     bool is_known = scratch < UINT64_MAX / 4 && rows < UINT64_MAX / 4 / row;
     s->needed = is_known ? scratch + rows * row : s->p->large_bytes + 1;
-    error_set(e, FB_E_DATA, "read", "%s of memory is needed for its %s and %llu rows; with this --memory that may be %s",
-              is_known ? text_size(scratch + rows * row, need, sizeof(need)) : "more than all", text_size(s->size, size, sizeof(size)),
-              (unsigned long long)rows, text_size(s->p->large_bytes, most, sizeof(most)));
-    error_remedy(e, "give more --memory");
-    return FB_E_DATA;
+    return error_advise(
+        e,
+        error_set(e, FB_E_DATA, "read", "%s of memory is needed for its %s and %llu rows; with this --memory that may be %s",
+                  is_known ? text_size(scratch + rows * row, need, sizeof(need)) : "more than all", text_size(s->size, size, sizeof(size)),
+                  (unsigned long long)rows, text_size(s->p->large_bytes, most, sizeof(most))),
+        "give more --memory");
 }
 
 /* Buffers of recordings before it that would not leave it enough; `bytes` has its beginning. */

@@ -222,13 +222,7 @@ static int finish(struct decoding *d, struct fb_error *e)
 static int prepare(struct decoding *d, struct fb_error *e)
 {
     const fb_options *o = &d->q->options;
-    struct dataset_request r = {.source = o->source,
-                                .catalog_dir = o->catalog_dir,
-                                .progress = o->progress,
-                                .interrupted = o->interrupted,
-                                .ctx = o->ctx,
-                                .log = {o->log, o->ctx},
-                                .stores = io_stores};
+    struct dataset_request r = dataset_request_of(o, io_stores);
     static const char *const beside[] = {".csv", ".npy.catalog", NULL};
     FB_TRY(pack_files_open(&d->files, d->q->output, ".npy", false, d->q->overwrites, e));
     FB_TRY(pack_files_check(&d->files, o->source, beside, e));

@@ -91,11 +91,7 @@ int decode_table_start(struct decoding *d, struct fb_error *e)
     d->w->made_ns = 0; /* equal data gives equal files */
     snprintf(size, sizeof(size), "%u %u", d->q->height, d->q->width);
     FB_TRY(catalog_add_note(d->w, "decoded", size, e));
-    for (int i = 0; i < catalog_field_count(c); i++)
-        FB_TRY(catalog_add_field(d->w, catalog_field(c, i), e));
-    for (int i = 0; i < catalog_class_count(c); i++)
-        FB_TRY(catalog_add_class(d->w, catalog_class_name(c, i), e) < 0 ? e->code : 0);
-    return 0;
+    return catalog_add_fields_of(d->w, c, e);
 }
 
 /* ---- the files ---- */

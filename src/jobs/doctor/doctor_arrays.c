@@ -11,14 +11,6 @@
 
 static const double small_chunk = 16 << 10, large_chunk = 256 << 10; /* bytes: for chunks that are unfiltered for one row, and for many */
 
-static uint64_t chunks_of_row(const struct info_array *a)
-{
-    uint64_t n = 1;
-    for (int d = 1; d < a->ndim; d++)
-        n *= a->chunk_shape[d] ? (a->shape[d] + a->chunk_shape[d] - 1) / a->chunk_shape[d] : 1;
-    return n;
-}
-
 static double row_bytes(const struct info_array *a)
 {
     return a->ndim && a->shape[0] ? (double)a->bytes / (double)a->shape[0] : (double)a->bytes;
@@ -32,7 +24,7 @@ static uint64_t rows_for(double bytes, double row)
 
 static void judge(struct doctor_chunks *c, const struct info_array *a, bool fits)
 {
-    uint64_t pieces = chunks_of_row(a), rows = a->chunk_shape[0];
+    uint64_t pieces = info_chunks_per_row(a), rows = a->chunk_shape[0];
     bool is_split = pieces > 1, is_unfiltered_again = a->filters[0] && rows > 1 && !fits;
     if (strcmp(a->storage, "chunked") != 0 || (!is_split && !is_unfiltered_again))
         return;

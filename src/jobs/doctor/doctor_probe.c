@@ -202,13 +202,7 @@ static int measure(const struct dataset *d, uint64_t row_bytes, struct storage_p
 int probe_storage(const fb_options *o, uint64_t row_bytes, struct storage_probe *p, struct fb_error *e)
 {
     struct dataset d;
-    struct dataset_request r = {.source = o->source,
-                                .catalog_dir = o->catalog_dir,
-                                .progress = o->progress,
-                                .interrupted = o->interrupted,
-                                .ctx = o->ctx,
-                                .log = {o->log, o->ctx},
-                                .stores = io_stores};
+    struct dataset_request r = dataset_request_of(o, io_stores);
     *p = (struct storage_probe){.read_bytes = NAN, .open_s = NAN, .cold_cpu_s = NAN};
     FB_TRY(dataset_open(&d, &r, e));
     int rc = 0;

@@ -211,12 +211,11 @@ int doctor_prove(const struct doctor_request *q, struct doctor_result *r, struct
     struct scratch_folder folder = {0};
     struct proof p = {.q = q};
     uint64_t copied, bytes;
-    if (!doctor_has_pictures(r) || r->machine.is_bucket) {
-        error_set(e, FB_E_UNSUPPORTED, "doctor", "remedies can be tried on files of pictures that lie here; this is %s",
-                  r->machine.is_bucket ? "a bucket" : r->data.family);
-        error_remedy(e, "leave --prove out");
-        return FB_E_UNSUPPORTED;
-    }
+    if (!doctor_has_pictures(r) || r->machine.is_bucket)
+        return error_advise(e,
+                            error_set(e, FB_E_UNSUPPORTED, "doctor", "remedies can be tried on files of pictures that lie here; this is %s",
+                                      r->machine.is_bucket ? "a bucket" : r->data.family),
+                            "leave --prove out");
     if (!scratch_folder_make(&folder, r->data.root))
         return error_set(e, FB_E_IO, "doctor", "no folder on the file system of %s can be written, so nothing can be proved there",
                          r->data.root);

@@ -109,13 +109,7 @@ int index_run(const struct index_request *r, struct index_result *out, struct fb
 {
     memset(out, 0, sizeof(*out));
     const fb_options *o = &r->options;
-    struct dataset_request q = {.source = o->source,
-                                .catalog_dir = o->catalog_dir,
-                                .progress = o->progress,
-                                .interrupted = o->interrupted,
-                                .ctx = o->ctx,
-                                .log = {o->log, o->ctx},
-                                .stores = io_stores};
+    struct dataset_request q = dataset_request_of(o, io_stores);
     struct dataset d;
     FB_TRY(dataset_open(&d, &q, e));
     out->samples = catalog_count(d.catalog);

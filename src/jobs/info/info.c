@@ -200,13 +200,7 @@ int info_of(const fb_options *o, struct info *out, struct fb_error *e)
 {
     memset(out, 0, sizeof(*out));
     struct dataset d;
-    struct dataset_request r = {.source = o->source,
-                                .catalog_dir = o->catalog_dir,
-                                .progress = o->progress,
-                                .interrupted = o->interrupted,
-                                .ctx = o->ctx,
-                                .log = {o->log, o->ctx},
-                                .stores = io_stores};
+    struct dataset_request r = dataset_request_of(o, io_stores);
     uint64_t since = clock_now_ns();
     FB_TRY(dataset_open(&d, &r, e));
     out->open_seconds = (double)(clock_now_ns() - since) / 1e9;

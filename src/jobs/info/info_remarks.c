@@ -29,8 +29,7 @@ static bool is_split(const struct info_array *a)
     return false;
 }
 
-/* Chunks that a row lies in. */
-static uint64_t chunks_per_row(const struct info_array *a)
+uint64_t info_chunks_per_row(const struct info_array *a)
 {
     uint64_t n = 1;
     for (int d = 1; d < a->ndim; d++)
@@ -69,7 +68,7 @@ static void remark_chunks(struct info *i, const struct info_array *a, uint64_t m
             name, (unsigned long long)height, a->filters, all, third, (unsigned long long)height);
     if (is_split(a))
         say(i, "%s: a row lies in %llu chunks, so that reading one takes %llu reads; chunks of whole rows (1 x all columns) take one", name,
-            (unsigned long long)chunks_per_row(a), (unsigned long long)chunks_per_row(a));
+            (unsigned long long)info_chunks_per_row(a), (unsigned long long)info_chunks_per_row(a));
     if (is_compressed(a) && a->stored_bytes && (double)a->bytes / (double)a->stored_bytes < 1.15)
         say(i, "%s: compression saves %.0f %% of its bytes and costs more time than reading them would: store it without", name,
             a->bytes > a->stored_bytes ? 100.0 * (1 - (double)a->stored_bytes / (double)a->bytes) : 0.0);

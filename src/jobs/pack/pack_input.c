@@ -15,9 +15,7 @@ static int64_t mtime_of(const struct stat *st)
 
 static int changed(struct fb_error *e, const char *what)
 {
-    error_set(e, FB_E_STATE, "pack", "the source %s", what);
-    error_remedy(e, "leave it alone while it is packed, then pack again");
-    return FB_E_STATE;
+    return error_advise(e, error_set(e, FB_E_STATE, "pack", "the source %s", what), "leave it alone while it is packed, then pack again");
 }
 
 /* ---- files ---- */

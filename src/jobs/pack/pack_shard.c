@@ -27,11 +27,7 @@ static int start_catalog(struct pack_shard *s, const struct catalog *source, str
     FB_TRY(catalog_writer_open(&s->catalog, e));
     s->catalog->made_ns = 0; /* equal data gives equal packs */
     FB_TRY(catalog_add_note(s->catalog, "kind", "pack", e));
-    for (int i = 0; i < catalog_field_count(source); i++)
-        FB_TRY(catalog_add_field(s->catalog, catalog_field(source, i), e));
-    for (int i = 0; i < catalog_class_count(source); i++)
-        FB_TRY(catalog_add_class(s->catalog, catalog_class_name(source, i), e));
-    return 0;
+    return catalog_add_fields_of(s->catalog, source, e);
 }
 
 int pack_shard_open(struct pack_shard *s, int fd, uint32_t number, const struct catalog *source, struct fb_error *e)

@@ -26,9 +26,7 @@ void stage_note(struct stage_job *j, const char *name, const char *why)
 
 static int refuse(struct fb_error *e, const char *cause, const char *remedy)
 {
-    error_set(e, FB_E_USAGE, "stage", "%s", cause);
-    error_remedy(e, "%s", remedy);
-    return FB_E_USAGE;
+    return error_advise(e, error_set(e, FB_E_USAGE, "stage", "%s", cause), "%s", remedy);
 }
 
 static int check_options(const struct stage_request *q, struct fb_error *e)

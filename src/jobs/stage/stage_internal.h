@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "base/file/safe_path.h"
 #include "base/text/text.h"
 #include "dataset/dataset.h"
 #include "jobs/stage.h"
@@ -103,16 +104,10 @@ int stage_check_kind(const struct stage_request *q, const struct stage_result *o
 void stage_device(const char *path, char *out, size_t out_size, bool *is_memory, bool *is_ssd);
 
 /* ---- stage_write.c ---- */
-/* A thread's last folder: neighbours mostly share it. */
-struct stage_place {
-    int target_fd, parent_fd;
-    struct text parent;
-};
-void stage_place_close(struct stage_place *p);
 /* Is it a name, without folders, that staging gives to its log, to files that are not whole yet and to those of a run that was killed? */
 bool stage_is_own_name(const char *last);
 /* Writes a whole file. FB_E_DATA: the name is refused. */
-int stage_write_file(struct stage_place *p, const char *name, const void *bytes, uint64_t size, int64_t mtime_ns, struct fb_error *e);
+int stage_write_file(struct beneath_place *p, const char *name, const void *bytes, uint64_t size, int64_t mtime_ns, struct fb_error *e);
 /* A large file, in pieces: which of them are there (one byte each), the file itself. */
 struct stage_large {
     int fd, marks_fd, parent_fd;

@@ -8,7 +8,6 @@
  * halve the rate. The later of two records counts. Where a source changed its size or time, the record does not fit any more and the file
  * is copied again.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -101,18 +100,6 @@ int stage_log_reload(struct stage_log *l, struct fb_error *e)
     return 0;
 }
 
-static bool is_empty(int fd)
-{
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
-    bool empty = d != NULL;
-    for (struct dirent *x; d && (x = readdir(d));)
-        empty &= strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0 || strcmp(x->d_name, "lost+found") == 0;
-    if (d)
-        closedir(d);
-    return empty;
-}
-
 static int refuse(struct fb_error *e, const struct stage_request *q, const char *cause, const char *remedy)
 {
     error_set(e, FB_E_USAGE, "stage", "%s", cause);
@@ -131,7 +118,7 @@ static uint64_t source_key(const struct stage_request *q)
 
 static int begin(struct stage_log *l, int target_fd, const struct stage_request *q, struct fb_error *e)
 {
-    if (!is_empty(target_fd))
+    if (!file_folder_is_empty(target_fd))
         return refuse(e, q, "the target is not empty, and was not made by staging", "stage into a new folder");
     if (q->is_dry)
         return 0;

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,18 +21,6 @@
 #include "jobs/stage/stage_internal.h"
 
 static const uint64_t mark_every_ns = 250000000;
-
-static struct timespec time_of(int64_t ns)
-{
-    int64_t s = ns / 1000000000, rest = ns % 1000000000;
-    return (struct timespec){(time_t)(rest < 0 ? s - 1 : s), (long)(rest < 0 ? rest + 1000000000 : rest)};
-}
-
-static int set_time(int fd, int64_t mtime_ns, struct fb_error *e)
-{
-    struct timespec t[2] = {{0, UTIME_OMIT}, time_of(mtime_ns)};
-    return futimens(fd, t) < 0 ? error_set_errno(e, "stage", errno, "set the time of a file") : 0;
-}
 
 /* ---- names ---- */
 
@@ -60,55 +47,7 @@ static int check_name(const char *name, struct fb_error *e)
     return error_set(e, FB_E_DATA, "stage", "staging uses names like this one for its own files, so it is refused");
 }
 
-/* ---- folders ---- */
-
-void stage_place_close(struct stage_place *p)
-{
-    if (p->parent_fd >= 0)
-        close(p->parent_fd);
-    p->parent_fd = -1;
-    text_free(&p->parent);
-    p->parent = (struct text){.limit = BENEATH_MAX_PATH + 1};
-}
-
-static int parent_of(struct stage_place *p, const char *name, const char **last, struct fb_error *e)
-{
-    const char *slash = strrchr(name, '/');
-    size_t n = slash ? (size_t)(slash - name) : 0;
-    FB_TRY(check_name(name, e));
-    if (p->parent_fd >= 0 && beneath_is_clean(name) && p->parent.length == n && (n == 0 || memcmp(p->parent.data, name, n) == 0)) {
-        *last = slash ? slash + 1 : name;
-        return 0;
-    }
-    stage_place_close(p);
-    p->parent_fd = beneath_open_parent(p->target_fd, name, last, e);
-    if (p->parent_fd < 0)
-        return p->parent_fd;
-    text_append(&p->parent, name, n);
-    return p->parent.failed ? error_set(e, FB_E_NOMEM, "stage", "no memory") : 0;
-}
-
 /* ---- small files ---- */
-
-/* Returns a descriptor; the name is in `temporary`. */
-static int make_temporary(int parent_fd, char temporary[40], struct fb_error *e)
-{
-    static _Atomic uint64_t next;
-    for (int tries = 0; tries < 100; tries++) {
-        static _Atomic uint64_t salt;
-        if (!salt) {
-            uint64_t random = 1;
-            if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-                random = (uint64_t)getpid();
-            salt = random | 1;
-        }
-        snprintf(temporary, 40, ".fullbore-%016llx", (unsigned long long)(salt + 2 * next++));
-        int fd = openat(parent_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
-            return fd >= 0 ? fd : error_set_errno(e, "stage", errno, "make a file");
-    }
-    return error_set(e, FB_E_IO, "stage", "no free name for a temporary file");
-}
 
 static int put_in_place(int parent_fd, const char *temporary, const char *last, struct fb_error *e)
 {
@@ -119,16 +58,17 @@ static int put_in_place(int parent_fd, const char *temporary, const char *last, 
                      : error_set_errno(e, "stage", errno, "give the file its name");
 }
 
-int stage_write_file(struct stage_place *p, const char *name, const void *bytes, uint64_t size, int64_t mtime_ns, struct fb_error *e)
+int stage_write_file(struct beneath_place *p, const char *name, const void *bytes, uint64_t size, int64_t mtime_ns, struct fb_error *e)
 {
     const char *last;
-    char temporary[40];
-    FB_TRY(parent_of(p, name, &last, e));
-    int fd = make_temporary(p->parent_fd, temporary, e);
+    char temporary[BENEATH_TEMPORARY_BYTES];
+    FB_TRY(check_name(name, e));
+    FB_TRY(beneath_place_enter(p, name, &last, e));
+    int fd = beneath_make_temporary(p->parent_fd, p->stage, temporary, e);
     FB_TRY(fd);
     int rc = file_write_all(fd, bytes, size, e);
     if (rc == 0)
-        rc = set_time(fd, mtime_ns, e);
+        rc = file_set_time(fd, mtime_ns, "stage", e);
     if (close(fd) < 0 && rc == 0) /* NFS tells here that there was no room */
         rc = error_set_errno(e, "stage", errno, "write a file");
     if (rc == 0)
@@ -257,7 +197,7 @@ int stage_large_finish(struct stage_large *g, uint64_t size, int64_t mtime_ns, u
 {
     char part[300], marks[300];
     FB_TRY(checksum_whole(g->fd, size, checksum, e));
-    FB_TRY(set_time(g->fd, mtime_ns, e));
+    FB_TRY(file_set_time(g->fd, mtime_ns, "stage", e));
     FB_TRY(sync_part(g, e));
     FB_TRY(put_in_place(g->parent_fd, with_ending(g, "part", part), g->last, e));
     unlinkat(g->parent_fd, with_ending(g, "marks", marks), 0);

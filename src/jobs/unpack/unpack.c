@@ -19,7 +19,7 @@ enum { PIECE = 4 << 20, NAMED = 1000 };
 struct unpacking {
     const struct unpack_request *q;
     struct unpack_result *out;
-    struct unpack_place place;
+    struct beneath_place place;
     const char *path;
     int fd;
     uint64_t size;
@@ -239,9 +239,9 @@ int unpack_run(const struct unpack_request *q, struct unpack_result *out, struct
 {
     memset(out, 0, sizeof(*out));
     uint64_t since = clock_now_ns();
-    struct unpacking u = {.q = q, .out = out, .place = {-1, -1, {0}}, .piece = malloc(PIECE), .list = {.limit = 4 << 20}};
+    struct unpacking u = {.q = q, .out = out, .place = beneath_place_at(-1, "unpack"), .piece = malloc(PIECE), .list = {.limit = 4 << 20}};
     int rc = u.piece ? unpack_all(&u, e) : error_set(e, FB_E_NOMEM, "unpack", "no memory");
-    unpack_place_close(&u.place);
+    beneath_place_close(&u.place);
     if (rc == 0 && u.place.root_fd >= 0 && syncfs(u.place.root_fd) < 0) /* once for all files */
         rc = error_set_errno(e, "unpack", errno, "write everything to the disk");
     if (u.place.root_fd >= 0)

@@ -5,14 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/error.h"
-#include "base/text/text.h"
-
-struct unpack_place {
-    int root_fd;        /* the folder */
-    int parent_fd;      /* of the last file's folder, -1: none */
-    struct text parent; /* its name: neighbours mostly share it */
-};
+#include "base/file/safe_path.h"
 
 struct unpack_bytes {
     int fd;
@@ -24,8 +17,7 @@ struct unpack_bytes {
 enum { UNPACK_WRITTEN = 0, UNPACK_THERE = 1, UNPACK_DAMAGED = 2 };
 
 /* Copies the bytes to `name` below the root. FB_E_DATA: the name is refused. FB_E_USAGE: another file is there. */
-int unpack_file(struct unpack_place *p, const char *name, const struct unpack_bytes *b, char *piece, size_t piece_bytes,
+int unpack_file(struct beneath_place *p, const char *name, const struct unpack_bytes *b, char *piece, size_t piece_bytes,
                 struct fb_error *e);
-void unpack_place_close(struct unpack_place *p);
 
 #endif

@@ -82,11 +82,9 @@ int watch_child_open(struct watch_child *c, char **command, pid_t pid, struct fb
         FB_TRY(start(c, command, e));
     raise_file_limit();
     c->pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-    if (c->pid_fd < 0 && errno == ESRCH) {
-        error_set(e, FB_E_NOT_FOUND, "watch", "there is no process %d", (int)pid);
-        error_remedy(e, "check the number with ps; in a container, use the number inside its own namespace");
-        return FB_E_NOT_FOUND;
-    }
+    if (c->pid_fd < 0 && errno == ESRCH)
+        return error_advise(e, error_set(e, FB_E_NOT_FOUND, "watch", "there is no process %d", (int)pid),
+                            "check the number with ps; in a container, use the number inside its own namespace");
     return 0;
 }
 

@@ -93,6 +93,8 @@ int catalog_writer_open(struct catalog_writer **out, struct fb_error *e);
 /* Fields and classes come before the first sample. */
 int catalog_add_field(struct catalog_writer *w, const struct catalog_field *f, struct fb_error *e);
 int catalog_add_class(struct catalog_writer *w, const char *name, struct fb_error *e); /* returns its label */
+/* The fields and classes of another, so that labels have the same numbers. */
+int catalog_add_fields_of(struct catalog_writer *w, const struct catalog *like, struct fb_error *e);
 /* After the label fields: a further file of every sample. Its value in catalog_add_sample is an int64_t, the number of such a file. */
 int catalog_add_file_field(struct catalog_writer *w, const char *name, struct fb_error *e);
 int64_t catalog_add_file(struct catalog_writer *w, const char *path, uint64_t size, int64_t mtime_ns, struct fb_error *e);

@@ -127,6 +127,15 @@ int catalog_add_class(struct catalog_writer *w, const char *name, struct fb_erro
     return label < 0 ? no_memory(e) : (int)label;
 }
 
+int catalog_add_fields_of(struct catalog_writer *w, const struct catalog *like, struct fb_error *e)
+{
+    for (int i = 0; i < catalog_field_count(like); i++)
+        FB_TRY(catalog_add_field(w, catalog_field(like, i), e));
+    for (int i = 0; i < catalog_class_count(like); i++)
+        FB_TRY(catalog_add_class(w, catalog_class_name(like, i), e));
+    return 0;
+}
+
 /* The number of the object with that path; a new one if need be. */
 static int64_t add_object(struct catalog_writer *w, const char *path, uint64_t size, int64_t mtime_ns, struct fb_error *e)
 {

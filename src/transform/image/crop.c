@@ -1,32 +1,14 @@
 /* center_crop and random_crop: a window of fixed size, with torchvision's rules for images that are smaller. */
-#include <string.h>
-
 #include "transform/draws.h"
 #include "transform/transform_list.h"
 #include "transform/image/crop_window.h"
 
 struct crop {
-    struct option_numbers size_text, padding_text, fill_text;
-    int64_t mask_fill;
+    struct border border;
+    struct option_numbers size_text;
     bool pad_if_needed;
-    int mode; /* enum border_mode */
     uint32_t height, width;
-    uint32_t padding[4]; /* left, top, right, bottom */
-    uint8_t fill[3];
 };
-
-/* step_plan.value: */
-enum { AT_TOP, AT_LEFT, OUTER_TOP, OUTER_LEFT };
-
-static struct window window_of(const struct crop *p, const struct step_plan *s)
-{
-    return (struct window){
-        .y = {s->in_height, p->padding[1], p->padding[3], (int64_t)s->value[OUTER_TOP], (int64_t)s->value[AT_TOP]},
-        .x = {s->in_width, p->padding[0], p->padding[2], (int64_t)s->value[OUTER_LEFT], (int64_t)s->value[AT_LEFT]},
-        .mode = (enum border_mode)p->mode,
-        .fill = {p->fill[0], p->fill[1], p->fill[2]},
-    };
-}
 
 static bool crop_fixed(const void *params, bool is_fixed, uint32_t *height, uint32_t *width)
 {
@@ -66,7 +48,8 @@ static uint32_t border_axis(const struct crop *p, uint32_t *size, uint32_t want)
 static int random_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
     const struct crop *p = params;
-    uint32_t height = s->in_height + p->padding[1] + p->padding[3], width = s->in_width + p->padding[0] + p->padding[2];
+    uint32_t height = s->in_height + p->border.padding[1] + p->border.padding[3],
+             width = s->in_width + p->border.padding[0] + p->border.padding[2];
     s->value[OUTER_LEFT] = border_axis(p, &width, p->width);
     s->value[OUTER_TOP] = border_axis(p, &height, p->height);
     if (height < p->height || width < p->width) {
@@ -82,31 +65,6 @@ static int random_plan(const void *params, struct rng *rng, struct step_plan *s,
     return 0;
 }
 
-static struct region crop_back(const void *params, const struct step_plan *s, struct region out)
-{
-    struct window w = window_of(params, s);
-    return window_back(&w, out);
-}
-
-static bool crop_is_idle(const void *params, const struct step_plan *s, struct region out)
-{
-    struct window w = window_of(params, s);
-    return window_is_inside(&w, out); /* the part at hand is the crop already */
-}
-
-static size_t crop_memory(const void *params, const struct step_plan *s, struct region out, bool *is_in_place)
-{
-    (void)params, (void)s, (void)out;
-    *is_in_place = false;
-    return 0;
-}
-
-static void crop_apply(const void *params, const struct step_plan *s, struct region out, struct image *image, const struct step_memory *m)
-{
-    struct window w = window_of(params, s);
-    window_apply(&w, &s->need, out, image, m);
-}
-
 static int center_check(void *params, struct fb_error *e)
 {
     struct crop *p = params;
@@ -116,19 +74,13 @@ static int center_check(void *params, struct fb_error *e)
 static int random_check(void *params, struct fb_error *e)
 {
     struct crop *p = params;
-    if (p->padding_text.count > 0)
-        FB_TRY(padding_option(&p->padding_text, p->padding, "random_crop", e));
-    FB_TRY(fill_option(&p->fill_text, p->fill, "random_crop", e));
+    if (p->border.padding_text.count > 0)
+        FB_TRY(padding_option(&p->border.padding_text, p->border.padding, "random_crop", e));
+    FB_TRY(fill_option(&p->border.fill_text, p->border.fill, "random_crop", e));
     return size_option(&p->size_text, &p->height, &p->width, "random_crop", e);
 }
 
-/* center_crop has no colour of its own: black, and class 0. */
-static void crop_for_mask(void *params)
-{
-    struct crop *p = params;
-    memset(p->fill, (int)p->mask_fill, sizeof(p->fill));
-}
-
+/* It has no colour of its own: black, and class 0. */
 static const struct option center_options[] = {
     {"size", OPTION_NUMBERS, offsetof(struct crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W",
      "height and width in pixels, or one number for both"},
@@ -138,13 +90,14 @@ static const struct option center_options[] = {
 static const struct option random_options[] = {
     {"size", OPTION_NUMBERS, offsetof(struct crop, size_text), 1, IMAGE_MAX_SIDE, NULL, "H,W",
      "height and width in pixels, or one number for both"},
-    {"padding", OPTION_NUMBERS, offsetof(struct crop, padding_text), 0, IMAGE_MAX_SIDE, NULL, "N",
+    {"padding", OPTION_NUMBERS, offsetof(struct crop, border.padding_text), 0, IMAGE_MAX_SIDE, NULL, "N",
      "border before cropping: 1, 2 or 4 numbers (left,top,right,bottom); default none"},
     {"pad_if_needed", OPTION_FLAG, offsetof(struct crop, pad_if_needed), 0, 0, NULL, NULL, "pad images smaller than the crop; default 0"},
-    {"fill", OPTION_NUMBERS, offsetof(struct crop, fill_text), 0, 255, NULL, "V",
+    {"fill", OPTION_NUMBERS, offsetof(struct crop, border.fill_text), 0, 255, NULL, "V",
      "border colour, 0 to 255, one number or R,G,B; default 0"},
-    {"mask_fill", OPTION_INT, offsetof(struct crop, mask_fill), 0, 255, NULL, "V", "what borders of masks hold, 0 to 255; default 0"},
-    {"padding_mode", OPTION_CHOICE, offsetof(struct crop, mode), 0, 0, border_names, "MODE", "what borders show; default constant"},
+    {"mask_fill", OPTION_INT, offsetof(struct crop, border.mask_fill), 0, 255, NULL, "V",
+     "what borders of masks hold, 0 to 255; default 0"},
+    {"padding_mode", OPTION_CHOICE, offsetof(struct crop, border.mode), 0, 0, border_names, "MODE", "what borders show; default constant"},
     {0},
 };
 
@@ -154,13 +107,13 @@ const struct transform_ops transform_center_crop = {
     .options = center_options,
     .params_size = sizeof(struct crop),
     .check = center_check,
-    .for_mask = crop_for_mask,
+    .for_mask = window_for_mask,
     .fixed = crop_fixed,
     .plan = center_plan,
-    .back = crop_back,
-    .is_idle = crop_is_idle,
-    .memory = crop_memory,
-    .apply = crop_apply,
+    .back = window_back,
+    .is_idle = window_is_idle,
+    .memory = window_memory,
+    .apply = window_apply,
 };
 
 const struct transform_ops transform_random_crop = {
@@ -170,11 +123,11 @@ const struct transform_ops transform_random_crop = {
     .options = random_options,
     .params_size = sizeof(struct crop),
     .check = random_check,
-    .for_mask = crop_for_mask,
+    .for_mask = window_for_mask,
     .fixed = crop_fixed,
     .plan = random_plan,
-    .back = crop_back,
-    .is_idle = crop_is_idle,
-    .memory = crop_memory,
-    .apply = crop_apply,
+    .back = window_back,
+    .is_idle = window_is_idle,
+    .memory = window_memory,
+    .apply = window_apply,
 };

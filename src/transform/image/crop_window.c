@@ -5,6 +5,35 @@
 
 const char *const border_names[] = {"constant", "edge", "reflect", "symmetric", NULL};
 
+struct window_axis {
+    int64_t size;
+    int64_t inner_before, inner_after;
+    int64_t outer_before;
+    int64_t at;
+};
+
+struct window {
+    struct window_axis y, x;
+    enum border_mode mode;
+    uint8_t fill[3];
+};
+
+static struct window window_of(const struct border *b, const struct step_plan *s)
+{
+    return (struct window){
+        .y = {s->in_height, b->padding[1], b->padding[3], (int64_t)s->value[OUTER_TOP], (int64_t)s->value[AT_TOP]},
+        .x = {s->in_width, b->padding[0], b->padding[2], (int64_t)s->value[OUTER_LEFT], (int64_t)s->value[AT_LEFT]},
+        .mode = (enum border_mode)b->mode,
+        .fill = {b->fill[0], b->fill[1], b->fill[2]},
+    };
+}
+
+void window_for_mask(void *params)
+{
+    struct border *b = params;
+    memset(b->fill, (int)b->mask_fill, sizeof(b->fill));
+}
+
 /* Folds a position outside [0, n) back inside; -1: the fill. */
 static int64_t fold(int64_t at, int64_t n, enum border_mode mode)
 {
@@ -21,7 +50,8 @@ static int64_t fold(int64_t at, int64_t n, enum border_mode mode)
     return mode == BORDER_REFLECT ? period - at : period - 1 - at;
 }
 
-int64_t window_source(const struct window_axis *a, enum border_mode mode, int64_t position)
+/* The source pixel shown at `position` of the window, or -1: the fill. */
+static int64_t source_at(const struct window_axis *a, enum border_mode mode, int64_t position)
 {
     int64_t at = fold(a->at + position - a->outer_before, a->size + a->inner_before + a->inner_after, mode);
     return at < 0 ? -1 : fold(at - a->inner_before, a->size, mode);
@@ -39,9 +69,18 @@ static bool is_axis_inside(const struct window_axis *a, uint32_t from, uint32_t 
     return from >= first && (int64_t)from + count <= first + a->size;
 }
 
-bool window_is_inside(const struct window *w, struct region out)
+/* The part at hand is what is wanted already. */
+bool window_is_idle(const void *params, const struct step_plan *s, struct region out)
 {
-    return is_axis_inside(&w->y, out.top, out.height) && is_axis_inside(&w->x, out.left, out.width);
+    struct window w = window_of(params, s);
+    return is_axis_inside(&w.y, out.top, out.height) && is_axis_inside(&w.x, out.left, out.width);
+}
+
+size_t window_memory(const void *params, const struct step_plan *s, struct region out, bool *is_in_place)
+{
+    (void)params, (void)s, (void)out;
+    *is_in_place = false;
+    return 0;
 }
 
 static void axis_back(const struct window_axis *a, enum border_mode mode, uint32_t from, uint32_t count, uint32_t *start, uint32_t *length)
@@ -53,7 +92,7 @@ static void axis_back(const struct window_axis *a, enum border_mode mode, uint32
     }
     int64_t low = a->size, high = -1;
     for (int64_t i = from; i < (int64_t)from + count; i++) {
-        int64_t at = window_source(a, mode, i);
+        int64_t at = source_at(a, mode, i);
         if (at < 0)
             continue;
         low = at < low ? at : low;
@@ -63,11 +102,12 @@ static void axis_back(const struct window_axis *a, enum border_mode mode, uint32
     *length = high < 0 ? 1 : (uint32_t)(high - low + 1);
 }
 
-struct region window_back(const struct window *w, struct region out)
+struct region window_back(const void *params, const struct step_plan *s, struct region out)
 {
+    struct window w = window_of(params, s);
     struct region need;
-    axis_back(&w->y, w->mode, out.top, out.height, &need.top, &need.height);
-    axis_back(&w->x, w->mode, out.left, out.width, &need.left, &need.width);
+    axis_back(&w.y, w.mode, out.top, out.height, &need.top, &need.height);
+    axis_back(&w.x, w.mode, out.left, out.width, &need.left, &need.width);
     return need;
 }
 
@@ -83,21 +123,22 @@ static void copy_row(const struct window *w, const struct region *need, struct r
             i += n - 1;
             continue;
         }
-        int64_t at = window_source(&w->x, w->mode, i);
+        int64_t at = source_at(&w->x, w->mode, i);
         memcpy(to, at < 0 ? w->fill : in + 3 * (at - need->left), 3);
     }
 }
 
-void window_apply(const struct window *w, const struct region *need, struct region out, struct image *image, const struct step_memory *m)
+void window_apply(const void *params, const struct step_plan *s, struct region out, struct image *image, const struct step_memory *m)
 {
+    struct window w = window_of(params, s);
     uint8_t *to = m->pixels;
     for (uint32_t y = 0; y < out.height; y++, to += m->pixels_stride) {
-        int64_t at = window_source(&w->y, w->mode, (int64_t)out.top + y);
+        int64_t at = source_at(&w.y, w.mode, (int64_t)out.top + y);
         if (at >= 0)
-            copy_row(w, need, out, image->data + (size_t)(at - need->top) * image->stride, to);
+            copy_row(&w, &s->need, out, image->data + (size_t)(at - s->need.top) * image->stride, to);
         else
             for (uint32_t x = 0; x < out.width; x++)
-                memcpy(to + 3 * (size_t)x, w->fill, 3);
+                memcpy(to + 3 * (size_t)x, w.fill, 3);
     }
     *image = (struct image){m->pixels, m->pixels_stride, out.width, out.height};
 }

@@ -11,26 +11,24 @@
 enum border_mode { BORDER_CONSTANT, BORDER_EDGE, BORDER_REFLECT, BORDER_SYMMETRIC };
 extern const char *const border_names[]; /* in this order */
 
-struct window_axis {
-    int64_t size;
-    int64_t inner_before, inner_after;
-    int64_t outer_before;
-    int64_t at;
-};
-
-struct window {
-    struct window_axis y, x;
-    enum border_mode mode;
+/* The params of crops and pads begin with this. */
+struct border {
+    struct option_numbers padding_text, fill_text;
+    int64_t mask_fill;
+    int mode;            /* enum border_mode */
+    uint32_t padding[4]; /* left, top, right, bottom */
     uint8_t fill[3];
 };
 
-/* The source pixel shown at `position` of the window, or -1: the fill. */
-int64_t window_source(const struct window_axis *a, enum border_mode mode, int64_t position);
+/* step_plan.value: where the window begins, and the outer borders before it. */
+enum { AT_TOP, AT_LEFT, OUTER_TOP, OUTER_LEFT };
 
-/* The hooks of transform_ops, given the window. */
-struct region window_back(const struct window *w, struct region out);
-bool window_is_inside(const struct window *w, struct region out);
-void window_apply(const struct window *w, const struct region *need, struct region out, struct image *image, const struct step_memory *m);
+/* The hooks of transform_ops; `params` begin with a struct border. */
+void window_for_mask(void *params);
+struct region window_back(const void *params, const struct step_plan *s, struct region out);
+bool window_is_idle(const void *params, const struct step_plan *s, struct region out);
+size_t window_memory(const void *params, const struct step_plan *s, struct region out, bool *is_in_place);
+void window_apply(const void *params, const struct step_plan *s, struct region out, struct image *image, const struct step_memory *m);
 
 /* "fill=F" or "fill=R,G,B" into bytes; "padding=" of 1, 2 or 4 numbers into left, top, right, bottom. */
 int fill_option(const struct option_numbers *n, uint8_t fill[3], const char *what, struct fb_error *e);

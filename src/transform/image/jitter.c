@@ -28,12 +28,10 @@ static int set_range(struct jitter *p, int i, struct fb_error *e)
         low = 0;
     bool is_good = n->count <= 2 && low <= high && !(n->count == 1 && n->value[0] < 0);
     is_good = is_good && (i == HUE ? low >= -0.5 && high <= 0.5 : low >= 0);
-    if (!is_good) {
-        error_set(e, FB_E_USAGE, "transform", "color_jitter: %s= is out of range", factor_names[i]);
-        error_remedy(e, i == HUE ? "one number from 0 to 0.5, or low,high within -0.5 and 0.5"
-                                 : "one number >= 0, or low,high with 0 <= low <= high");
-        return FB_E_USAGE;
-    }
+    if (!is_good)
+        return error_advise(e, error_set(e, FB_E_USAGE, "transform", "color_jitter: %s= is out of range", factor_names[i]),
+                            i == HUE ? "one number from 0 to 0.5, or low,high within -0.5 and 0.5"
+                                     : "one number >= 0, or low,high with 0 <= low <= high");
     p->low[i] = low;
     p->high[i] = high;
     p->is_used[i] = low != neutral || high != neutral;

@@ -6,12 +6,11 @@
 enum { MAX_SIDE_OUT = 1 << 24 };
 
 struct resize {
+    struct resize_step step;
     struct option_numbers size_text;
     int64_t max_size; /* 0: none */
-    int kind;         /* enum resample_kind */
     int fit;          /* enum resize_fit, of a size with two numbers */
     uint32_t height, width;
-    bool draft;
 };
 
 enum resize_fit { FIT_STRETCH, FIT_COVER, FIT_INSIDE };
@@ -20,16 +19,6 @@ static const char *const fit_names[] = {"stretch", "cover", "inside", NULL};
 static bool is_shorter_side(const struct resize *p)
 {
     return p->size_text.count == 1;
-}
-
-static struct resize_step step_of(const struct resize *p, const struct step_plan *s)
-{
-    return (struct resize_step){
-        .kind = (enum resample_kind)p->kind,
-        .source = {0, 0, s->in_height, s->in_width},
-        .out_height = s->out_height,
-        .out_width = s->out_width,
-    };
 }
 
 static int resize_check(void *params, struct fb_error *e)
@@ -84,10 +73,17 @@ static void keep_shape(const struct resize *p, struct step_plan *s)
     s->out_width = (uint32_t)(width < 1 ? 1 : width > UINT32_MAX ? UINT32_MAX : width);
 }
 
+static void take_all(struct step_plan *s)
+{
+    s->value[SOURCE_HEIGHT] = s->in_height;
+    s->value[SOURCE_WIDTH] = s->in_width;
+}
+
 static int resize_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
 {
     const struct resize *p = params;
     (void)rng;
+    take_all(s);
     s->out_height = p->height;
     s->out_width = p->width;
     if (is_shorter_side(p))
@@ -103,56 +99,9 @@ static int resize_plan(const void *params, struct rng *rng, struct step_plan *s,
 /* As Pillow's draft() before the resize; the size that comes out was decided by the full image. */
 static uint32_t resize_draft(const void *params, struct step_plan *s)
 {
-    const struct resize *p = params;
-    uint32_t scale = p->draft ? draft_scale(s->in_height, s->in_width, s->out_height, s->out_width) : 1;
-    s->in_height = image_reduced(s->in_height, scale);
-    s->in_width = image_reduced(s->in_width, scale);
+    uint32_t scale = resize_step_reduce(params, s);
+    take_all(s);
     return scale;
-}
-
-static struct region resize_back(const void *params, const struct step_plan *s, struct region out)
-{
-    struct resize_step r = step_of(params, s);
-    return resize_step_back(&r, out);
-}
-
-static struct region resize_seen(const void *params, const struct step_plan *s, struct region out)
-{
-    struct resize_step r = step_of(params, s);
-    return resize_step_seen(&r, out);
-}
-
-static bool resize_is_idle(const void *params, const struct step_plan *s, struct region out)
-{
-    struct resize_step r = step_of(params, s);
-    (void)out;
-    return resize_step_is_idle(&r);
-}
-
-static size_t resize_memory(const void *params, const struct step_plan *s, struct region out, bool *is_in_place)
-{
-    struct resize_step r = step_of(params, s);
-    *is_in_place = false;
-    return resize_step_memory(&r, &s->need, out);
-}
-
-static void resize_resample(const void *params, const struct step_plan *s, struct region out, struct resample *job)
-{
-    struct resize_step r = step_of(params, s);
-    *job = resize_step_resample(&r, &s->need, out);
-}
-
-static void resize_apply(const void *params, const struct step_plan *s, struct region out, struct image *image, const struct step_memory *m)
-{
-    struct resize_step r = step_of(params, s);
-    resize_step_apply(&r, &s->need, out, image, m);
-}
-
-static void resize_for_mask(void *params)
-{
-    struct resize *p = params;
-    p->kind = RESAMPLE_NEAREST;
-    p->draft = false;
 }
 
 static const struct option resize_options[] = {
@@ -161,9 +110,9 @@ static const struct option resize_options[] = {
     {"max_size", OPTION_INT, offsetof(struct resize, max_size), 1, IMAGE_MAX_SIDE, NULL, "N", "limit for the longer side; default none"},
     {"fit", OPTION_CHOICE, offsetof(struct resize, fit), 0, 0, fit_names, "NAME",
      "of height and width: stretch (default), cover (no side smaller) or inside (no side larger), the shape kept"},
-    {"interpolation", OPTION_CHOICE, offsetof(struct resize, kind), 0, 0, interpolation_names, "NAME",
+    {"interpolation", OPTION_CHOICE, offsetof(struct resize, step.kind), 0, 0, interpolation_names, "NAME",
      "filter: bilinear or bicubic, antialiased, or nearest; default bilinear"},
-    {"draft", OPTION_FLAG, offsetof(struct resize, draft), 0, 0, NULL, NULL,
+    {"draft", OPTION_FLAG, offsetof(struct resize, step.draft), 0, 0, NULL, NULL,
      "1: let a JPEG be decoded at 1/2, 1/4 or 1/8 first, as Pillow's draft() does; other pixels, less work"},
     {0},
 };
@@ -174,14 +123,14 @@ const struct transform_ops transform_resize = {
     .options = resize_options,
     .params_size = sizeof(struct resize),
     .check = resize_check,
-    .for_mask = resize_for_mask,
+    .for_mask = resize_step_for_mask,
     .fixed = resize_fixed,
     .plan = resize_plan,
     .draft = resize_draft,
-    .back = resize_back,
-    .seen = resize_seen,
-    .is_idle = resize_is_idle,
-    .memory = resize_memory,
-    .resample = resize_resample,
-    .apply = resize_apply,
+    .back = resize_step_back,
+    .seen = resize_step_seen,
+    .is_idle = resize_step_is_idle,
+    .memory = resize_step_memory,
+    .resample = resize_step_resample,
+    .apply = resize_step_apply,
 };

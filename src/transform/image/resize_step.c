@@ -1,12 +1,33 @@
 #include "transform/image/resize_step.h"
 
-struct region resize_step_back(const struct resize_step *r, struct region out)
+static struct region source_of(const struct step_plan *s)
 {
-    struct region need;
-    resample_span(r->kind, r->source.height, r->out_height, out.top, out.height, &need.top, &need.height);
-    resample_span(r->kind, r->source.width, r->out_width, out.left, out.width, &need.left, &need.width);
-    need.top += r->source.top;
-    need.left += r->source.left;
+    return (struct region){(uint32_t)s->value[SOURCE_TOP], (uint32_t)s->value[SOURCE_LEFT], (uint32_t)s->value[SOURCE_HEIGHT],
+                           (uint32_t)s->value[SOURCE_WIDTH]};
+}
+
+void resize_step_for_mask(void *params)
+{
+    *(struct resize_step *)params = (struct resize_step){.kind = RESAMPLE_NEAREST};
+}
+
+uint32_t resize_step_reduce(const struct resize_step *r, struct step_plan *s)
+{
+    struct region source = source_of(s);
+    uint32_t scale = r->draft ? draft_scale(source.height, source.width, s->out_height, s->out_width) : 1;
+    s->in_height = image_reduced(s->in_height, scale);
+    s->in_width = image_reduced(s->in_width, scale);
+    return scale;
+}
+
+struct region resize_step_back(const void *params, const struct step_plan *s, struct region out)
+{
+    enum resample_kind kind = (enum resample_kind)((const struct resize_step *)params)->kind;
+    struct region source = source_of(s), need;
+    resample_span(kind, source.height, s->out_height, out.top, out.height, &need.top, &need.height);
+    resample_span(kind, source.width, s->out_width, out.left, out.width, &need.left, &need.width);
+    need.top += source.top;
+    need.left += source.left;
     return need;
 }
 
@@ -18,40 +39,46 @@ static void seen_axis(uint32_t in, uint32_t out, uint32_t from, uint32_t count, 
     *length = (uint32_t)(end - first);
 }
 
-struct region resize_step_seen(const struct resize_step *r, struct region out)
+struct region resize_step_seen(const void *params, const struct step_plan *s, struct region out)
 {
-    struct region seen;
-    seen_axis(r->source.height, r->out_height, out.top, out.height, &seen.top, &seen.height);
-    seen_axis(r->source.width, r->out_width, out.left, out.width, &seen.left, &seen.width);
-    seen.top += r->source.top;
-    seen.left += r->source.left;
+    struct region source = source_of(s), seen;
+    (void)params;
+    seen_axis(source.height, s->out_height, out.top, out.height, &seen.top, &seen.height);
+    seen_axis(source.width, s->out_width, out.left, out.width, &seen.left, &seen.width);
+    seen.top += source.top;
+    seen.left += source.left;
     return seen;
 }
 
-bool resize_step_is_idle(const struct resize_step *r)
+bool resize_step_is_idle(const void *params, const struct step_plan *s, struct region out)
 {
-    return r->source.height == r->out_height && r->source.width == r->out_width;
+    struct region source = source_of(s);
+    (void)params, (void)out;
+    return source.height == s->out_height && source.width == s->out_width;
 }
 
-struct resample resize_step_resample(const struct resize_step *r, const struct region *need, struct region out)
+void resize_step_resample(const void *params, const struct step_plan *s, struct region out, struct resample *job)
 {
-    return (struct resample){
-        .kind = r->kind,
-        .x = {r->source.width, r->out_width, need->left - r->source.left, need->width, out.left, out.width},
-        .y = {r->source.height, r->out_height, need->top - r->source.top, need->height, out.top, out.height},
+    struct region source = source_of(s);
+    *job = (struct resample){
+        .kind = (enum resample_kind)((const struct resize_step *)params)->kind,
+        .x = {source.width, s->out_width, s->need.left - source.left, s->need.width, out.left, out.width},
+        .y = {source.height, s->out_height, s->need.top - source.top, s->need.height, out.top, out.height},
     };
 }
 
-size_t resize_step_memory(const struct resize_step *r, const struct region *need, struct region out)
+size_t resize_step_memory(const void *params, const struct step_plan *s, struct region out, bool *is_in_place)
 {
-    struct resample job = resize_step_resample(r, need, out);
+    struct resample job;
+    resize_step_resample(params, s, out, &job);
+    *is_in_place = false;
     return resample_work_bytes(&job, 3);
 }
 
-void resize_step_apply(const struct resize_step *r, const struct region *need, struct region out, struct image *image,
-                       const struct step_memory *m)
+void resize_step_apply(const void *params, const struct step_plan *s, struct region out, struct image *image, const struct step_memory *m)
 {
-    struct resample job = resize_step_resample(r, need, out);
+    struct resample job;
+    resize_step_resample(params, s, out, &job);
     resample_run(&job, 3, image->data, image->stride, m->pixels, m->pixels_stride, m->work);
     *image = (struct image){m->pixels, m->pixels_stride, out.width, out.height};
 }

@@ -1,23 +1,29 @@
-/* Resizing as a step of a pipeline: what resize and random_resized_crop share. */
+/* Resizing as a step of a pipeline: what resize and random_resized_crop share, most of their hooks. */
 #ifndef FB_TRANSFORM_IMAGE_RESIZE_STEP_H
 #define FB_TRANSFORM_IMAGE_RESIZE_STEP_H
 
 #include "transform/image/kernels/resample.h"
 #include "transform/transform_ops.h"
 
-/* `source` (a part of the step's input, taken as an image of its own) becomes out_height x out_width. */
+/* The params of both begin with this. */
 struct resize_step {
-    enum resample_kind kind;
-    struct region source;
-    uint32_t out_height, out_width;
+    int kind; /* enum resample_kind */
+    bool draft;
 };
 
-struct region resize_step_back(const struct resize_step *r, struct region out);
-struct region resize_step_seen(const struct resize_step *r, struct region out);
-bool resize_step_is_idle(const struct resize_step *r);
-struct resample resize_step_resample(const struct resize_step *r, const struct region *need, struct region out);
-size_t resize_step_memory(const struct resize_step *r, const struct region *need, struct region out);
-void resize_step_apply(const struct resize_step *r, const struct region *need, struct region out, struct image *image,
-                       const struct step_memory *m);
+/* step_plan.value: the part of the step's input that becomes the output, taken as an image of its own. `plan` and `draft` set it. */
+enum { SOURCE_TOP, SOURCE_LEFT, SOURCE_HEIGHT, SOURCE_WIDTH };
+
+/* The hooks of transform_ops; `params` begin with a struct resize_step. */
+void resize_step_for_mask(void *params);
+struct region resize_step_back(const void *params, const struct step_plan *s, struct region out);
+struct region resize_step_seen(const void *params, const struct step_plan *s, struct region out);
+bool resize_step_is_idle(const void *params, const struct step_plan *s, struct region out);
+size_t resize_step_memory(const void *params, const struct step_plan *s, struct region out, bool *is_in_place);
+void resize_step_resample(const void *params, const struct step_plan *s, struct region out, struct resample *job);
+void resize_step_apply(const void *params, const struct step_plan *s, struct region out, struct image *image, const struct step_memory *m);
+
+/* For the hook `draft`: reduces the input, not yet the source. Returns by how much. */
+uint32_t resize_step_reduce(const struct resize_step *r, struct step_plan *s);
 
 #endif

@@ -6,25 +6,13 @@
 #include "transform/transform_list.h"
 
 struct resized_crop {
+    struct resize_step step;
     struct option_numbers size_text, scale, ratio;
-    int kind; /* enum resample_kind */
     uint32_t height, width;
     double log_ratio[2];
-    bool draft;
 };
 
-enum { TOP, LEFT, HEIGHT, WIDTH }; /* step_plan.value */
 enum { TRIES = 10 };
-
-static struct resize_step step_of(const struct resized_crop *p, const struct step_plan *s)
-{
-    return (struct resize_step){
-        .kind = (enum resample_kind)p->kind,
-        .source = {(uint32_t)s->value[TOP], (uint32_t)s->value[LEFT], (uint32_t)s->value[HEIGHT], (uint32_t)s->value[WIDTH]},
-        .out_height = p->height,
-        .out_width = p->width,
-    };
-}
 
 static void set_defaults(void *params)
 {
@@ -67,10 +55,10 @@ static bool try_crop(const struct resized_crop *p, struct rng *rng, struct step_
     double width = round_half_even(sqrt(area * aspect)), height = round_half_even(sqrt(area / aspect));
     if (!(width > 0 && width <= s->in_width && height > 0 && height <= s->in_height))
         return false;
-    s->value[HEIGHT] = height;
-    s->value[WIDTH] = width;
-    s->value[TOP] = draw_below(rng, s->in_height - (uint32_t)height + 1);
-    s->value[LEFT] = draw_below(rng, s->in_width - (uint32_t)width + 1);
+    s->value[SOURCE_HEIGHT] = height;
+    s->value[SOURCE_WIDTH] = width;
+    s->value[SOURCE_TOP] = draw_below(rng, s->in_height - (uint32_t)height + 1);
+    s->value[SOURCE_LEFT] = draw_below(rng, s->in_width - (uint32_t)width + 1);
     return true;
 }
 
@@ -82,10 +70,10 @@ static void fall_back(const struct resized_crop *p, struct step_plan *s)
         height = round_half_even(width / p->ratio.value[0]);
     else if (aspect > p->ratio.value[1])
         width = round_half_even(height * p->ratio.value[1]);
-    s->value[HEIGHT] = height < 1 ? 1 : height > s->in_height ? s->in_height : height;
-    s->value[WIDTH] = width < 1 ? 1 : width > s->in_width ? s->in_width : width;
-    s->value[TOP] = floor((s->in_height - s->value[HEIGHT]) / 2);
-    s->value[LEFT] = floor((s->in_width - s->value[WIDTH]) / 2);
+    s->value[SOURCE_HEIGHT] = height < 1 ? 1 : height > s->in_height ? s->in_height : height;
+    s->value[SOURCE_WIDTH] = width < 1 ? 1 : width > s->in_width ? s->in_width : width;
+    s->value[SOURCE_TOP] = floor((s->in_height - s->value[SOURCE_HEIGHT]) / 2);
+    s->value[SOURCE_LEFT] = floor((s->in_width - s->value[SOURCE_WIDTH]) / 2);
 }
 
 static int resized_crop_plan(const void *params, struct rng *rng, struct step_plan *s, struct fb_error *e)
@@ -104,59 +92,10 @@ static int resized_crop_plan(const void *params, struct rng *rng, struct step_pl
 /* The crop was drawn on the full image; on the reduced one it is cut to whole pixels inside. */
 static uint32_t resized_crop_draft(const void *params, struct step_plan *s)
 {
-    const struct resized_crop *p = params;
-    uint32_t scale = p->draft ? draft_scale((uint32_t)s->value[HEIGHT], (uint32_t)s->value[WIDTH], p->height, p->width) : 1;
-    for (int i = TOP; i <= WIDTH; i++)
+    uint32_t scale = resize_step_reduce(params, s);
+    for (int i = SOURCE_TOP; i <= SOURCE_WIDTH; i++)
         s->value[i] = floor(s->value[i] / scale);
-    s->in_height = image_reduced(s->in_height, scale);
-    s->in_width = image_reduced(s->in_width, scale);
     return scale;
-}
-
-static struct region resized_crop_back(const void *params, const struct step_plan *s, struct region out)
-{
-    struct resize_step r = step_of(params, s);
-    return resize_step_back(&r, out);
-}
-
-static struct region resized_crop_seen(const void *params, const struct step_plan *s, struct region out)
-{
-    struct resize_step r = step_of(params, s);
-    return resize_step_seen(&r, out);
-}
-
-static bool resized_crop_is_idle(const void *params, const struct step_plan *s, struct region out)
-{
-    struct resize_step r = step_of(params, s);
-    (void)out;
-    return resize_step_is_idle(&r);
-}
-
-static size_t resized_crop_memory(const void *params, const struct step_plan *s, struct region out, bool *is_in_place)
-{
-    struct resize_step r = step_of(params, s);
-    *is_in_place = false;
-    return resize_step_memory(&r, &s->need, out);
-}
-
-static void resized_crop_resample(const void *params, const struct step_plan *s, struct region out, struct resample *job)
-{
-    struct resize_step r = step_of(params, s);
-    *job = resize_step_resample(&r, &s->need, out);
-}
-
-static void resized_crop_apply(const void *params, const struct step_plan *s, struct region out, struct image *image,
-                               const struct step_memory *m)
-{
-    struct resize_step r = step_of(params, s);
-    resize_step_apply(&r, &s->need, out, image, m);
-}
-
-static void resized_crop_for_mask(void *params)
-{
-    struct resized_crop *p = params;
-    p->kind = RESAMPLE_NEAREST;
-    p->draft = false;
 }
 
 static const struct option resized_crop_options[] = {
@@ -166,9 +105,9 @@ static const struct option resized_crop_options[] = {
      "share of the image's area, drawn evenly; default 0.08,1"},
     {"ratio", OPTION_NUMBERS, offsetof(struct resized_crop, ratio), 1e-6, 1e6, NULL, "LOW,HIGH",
      "width / height, its logarithm drawn evenly; default 3/4,4/3"},
-    {"interpolation", OPTION_CHOICE, offsetof(struct resized_crop, kind), 0, 0, interpolation_names, "NAME",
+    {"interpolation", OPTION_CHOICE, offsetof(struct resized_crop, step.kind), 0, 0, interpolation_names, "NAME",
      "filter: bilinear or bicubic, antialiased, or nearest; default bilinear"},
-    {"draft", OPTION_FLAG, offsetof(struct resized_crop, draft), 0, 0, NULL, NULL,
+    {"draft", OPTION_FLAG, offsetof(struct resized_crop, step.draft), 0, 0, NULL, NULL,
      "1: let a JPEG be decoded at 1/2, 1/4 or 1/8 first, as Pillow's draft() does; other pixels, less work"},
     {0},
 };
@@ -181,14 +120,14 @@ const struct transform_ops transform_random_resized_crop = {
     .params_size = sizeof(struct resized_crop),
     .defaults = set_defaults,
     .check = resized_crop_check,
-    .for_mask = resized_crop_for_mask,
+    .for_mask = resize_step_for_mask,
     .fixed = resized_crop_fixed,
     .plan = resized_crop_plan,
     .draft = resized_crop_draft,
-    .back = resized_crop_back,
-    .seen = resized_crop_seen,
-    .is_idle = resized_crop_is_idle,
-    .memory = resized_crop_memory,
-    .resample = resized_crop_resample,
-    .apply = resized_crop_apply,
+    .back = resize_step_back,
+    .seen = resize_step_seen,
+    .is_idle = resize_step_is_idle,
+    .memory = resize_step_memory,
+    .resample = resize_step_resample,
+    .apply = resize_step_apply,
 };

@@ -111,7 +111,6 @@ static void profiles_are_read_as_awss_tools_do(void **state)
     assert_false(s3_profile_find(text, sizeof(text) - 1, "profile work", "addressing_style", out, sizeof(out)));
     assert_false(s3_profile_find(text, sizeof(text) - 1, "default", "aws_secret_access_key", out, sizeof(out)));
     assert_false(s3_profile_find(text, sizeof(text) - 1, "default", "region", out, 3));
-    assert_true(s3_profile_has_section(text, sizeof(text) - 1, "profile work"));
 }
 
 /* ---- places ---- */

@@ -22,9 +22,8 @@ static bool is_hdf5(const uint8_t *bytes, size_t n)
 
 static int needs_path(struct fb_error *e)
 {
-    error_set(e, FB_E_UNSUPPORTED, "decode", "HDF5 is read from files only, not from inside archives");
-    error_remedy(e, "unpack the archive");
-    return FB_E_UNSUPPORTED;
+    return error_advise(e, error_set(e, FB_E_UNSUPPORTED, "decode", "HDF5 is read from files only, not from inside archives"),
+                        "unpack the archive");
 }
 
 static int describe(const struct array_source *s, struct array_file *out, struct fb_error *e)

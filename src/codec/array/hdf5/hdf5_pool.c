@@ -71,9 +71,9 @@ static void watch_forks(void)
 
 static int no_helper(struct fb_error *e)
 {
-    error_set(e, FB_E_UNSUPPORTED, "decode", "HDF5 files need the program fullbore-hdf5, which was not found");
-    error_remedy(e, "it is installed with the package (libexec/fullbore, or beside the Python module); FULLBORE_HDF5_HELPER may name it");
-    return FB_E_UNSUPPORTED;
+    return error_advise(
+        e, error_set(e, FB_E_UNSUPPORTED, "decode", "HDF5 files need the program fullbore-hdf5, which was not found"),
+        "it is installed with the package (libexec/fullbore, or beside the Python module); FULLBORE_HDF5_HELPER may name it");
 }
 
 static int start(struct helper *h, struct fb_error *e)
@@ -206,9 +206,8 @@ static int ask(struct helper *h, const struct hdf5_question *q, uint64_t deadlin
 
 static int no_turn(struct fb_error *e)
 {
-    error_set(e, FB_E_TIMEOUT, "decode", "all %d HDF5 helpers were busy for %u s", MAX_HELPERS, hdf5_timeout_s());
-    error_remedy(e, "if the storage is slow, set FULLBORE_HDF5_TIMEOUT to more seconds");
-    return FB_E_TIMEOUT;
+    return error_advise(e, error_set(e, FB_E_TIMEOUT, "decode", "all %d HDF5 helpers were busy for %u s", MAX_HELPERS, hdf5_timeout_s()),
+                        "if the storage is slow, set FULLBORE_HDF5_TIMEOUT to more seconds");
 }
 
 int hdf5_ask(const struct hdf5_question *q, uint8_t **record, size_t *n, void *rows, struct fb_error *e)

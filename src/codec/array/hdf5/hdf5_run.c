@@ -281,11 +281,9 @@ int hdf5_run(const struct hdf5_run *r, char *how, size_t how_size, struct fb_err
     char path[HDF5_MAX_PATH];
     struct running x = {.r = r, .handle = -1, .answers = -1};
     how[0] = 0;
-    if (!hdf5_find_helper(path, sizeof(path))) {
-        error_set(e, FB_E_UNSUPPORTED, r->stage, "HDF5 files need the program fullbore-hdf5, which was not found");
-        error_remedy(e, "it is installed with the package; FULLBORE_HDF5_HELPER may name it");
-        return FB_E_UNSUPPORTED;
-    }
+    if (!hdf5_find_helper(path, sizeof(path)))
+        return error_advise(e, error_set(e, FB_E_UNSUPPORTED, r->stage, "HDF5 files need the program fullbore-hdf5, which was not found"),
+                            "it is installed with the package; FULLBORE_HDF5_HELPER may name it");
     int question = question_of(r, e);
     if (question < 0)
         return question;

@@ -111,16 +111,6 @@ bool s3_profile_find(const char *text, size_t n, const char *section, const char
     return l.is_found;
 }
 
-bool s3_profile_has_section(const char *text, size_t n, const char *section)
-{
-    for (const char *at = text, *end = text + n; at < end;) {
-        struct span raw = next_line(&at, end);
-        if (is_section(trimmed(raw.at, raw.at + raw.n), section))
-            return true;
-    }
-    return false;
-}
-
 /* ---- this user's ---- */
 
 static bool choose_path(const char *variable, const char *home, const char *name, char *out, size_t size)

@@ -9,7 +9,6 @@
 /* The value of `key` in the section called `section`; nested ones are called "s3.addressing_style". The last one counts. False: none, or
  * too long for `out`. `text` may be any bytes. */
 bool s3_profile_find(const char *text, size_t n, const char *section, const char *key, char *out, size_t out_size);
-bool s3_profile_has_section(const char *text, size_t n, const char *section);
 
 /* The two files of this user: false: there is no place for them. */
 bool s3_profile_paths(char *config, char *credentials, size_t size);
