@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int is_missing(const struct late_library *l, const char *why, struct fb_error *e)
+static int is_missing(const struct dynlib *l, const char *why, struct fb_error *e)
 {
     error_set(e, FB_E_UNSUPPORTED, l->stage, "this needs %s, which cannot be used: %s", l->what, why ? why : "it cannot be opened");
     error_remedy(e, "%s", l->remedy);
@@ -12,7 +12,7 @@ static int is_missing(const struct late_library *l, const char *why, struct fb_e
 }
 
 /* The linker's word about the first name is the one worth telling: others are names of distributions that this is not. */
-static void *open_any(const struct late_library *l, char *why, size_t why_size)
+static void *open_any(const struct dynlib *l, char *why, size_t why_size)
 {
     for (int i = 0; l->names[i]; i++) {
         void *library = dlopen(l->names[i], RTLD_NOW | RTLD_LOCAL);
@@ -25,13 +25,13 @@ static void *open_any(const struct late_library *l, char *why, size_t why_size)
     return NULL;
 }
 
-int late_open(const struct late_library *l, void *table, struct fb_error *e)
+int dynlib_open(const struct dynlib *l, void *table, struct fb_error *e)
 {
     char why[200] = "it cannot be opened";
     void *library = open_any(l, why, sizeof(why));
     if (!library)
         return is_missing(l, why, e);
-    for (const struct late_call *c = l->calls; c->name; c++) {
+    for (const struct dynlib_call *c = l->calls; c->name; c++) {
         void *function = dlsym(library, c->name);
         if (!function) {
             snprintf(why, sizeof(why), "it lacks %s", c->name);

@@ -13,24 +13,24 @@
 
 #include "base/error.h"
 
-struct late_call {
+struct dynlib_call {
     const char *name; /* in the library */
     size_t at;        /* of the pointer in the table */
 };
 
-struct late_library {
+struct dynlib {
     const char *what;         /* for messages: "libcurl" */
     const char *const *names; /* file names to try, in this order; NULL ends them */
     const char *stage, *remedy;
-    const struct late_call *calls; /* name NULL ends them */
+    const struct dynlib_call *calls; /* name NULL ends them */
 };
 
 /* A member of the table, of the type that the library's header gives the function; and its line in `calls`. */
-#define LATE_MEMBER(member, function) __typeof__(&function) member
-#define LATE_CALL(type, member, function) {#function, offsetof(struct type, member)}
+#define DYNLIB_MEMBER(member, function) __typeof__(&function) member
+#define DYNLIB_CALL(type, member, function) {#function, offsetof(struct type, member)}
 
 /* Opens the library and fills the table; it stays open for good. FB_E_UNSUPPORTED: it is not there, or lacks a function. Blocks on the
  * linker; any thread, but the caller sees to it that two do not fill one table. */
-int late_open(const struct late_library *l, void *table, struct fb_error *e);
+int dynlib_open(const struct dynlib *l, void *table, struct fb_error *e);
 
 #endif

@@ -68,7 +68,7 @@ enum { SLOT_STREAMS = 4 };
 /* What a device has to do with a slot. Belongs to the thread that has the slot; events and streams to the feed's lock while it is held. */
 struct slot_device {
     bool is_pinned;   /* the memory is page-locked */
-    bool is_shipped;  /* a copy was queued, and `copied` recorded after it */
+    bool is_queued;   /* a copy was queued, and `copied` recorded after it */
     bool is_lost;     /* nobody knows when it will have been read */
     uintptr_t memory; /* its copy on the device; 0: none */
     size_t memory_bytes;

@@ -9,51 +9,51 @@ struct feed;
 struct io;
 
 /* From what was learnt, else by looking; what is found is kept. Sound among arrays, or the other way round, is refused. */
-int look_at_file(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
-/* The same of a file that is open already: what is told is true of that very file, whatever its name means by now. `s`: as look_see saw
+int probe_array_file(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
+/* The same of a file that is open already: what is told is true of that very file, whatever its name means by now. `s`: as probe_stat saw
  * it. */
-int look_at_open_file(struct feed *f, const struct catalog_sample *s, int fd, struct array_file *out, struct fb_error *e);
+int probe_open_array(struct feed *f, const struct catalog_sample *s, int fd, struct array_file *out, struct fb_error *e);
 
 /* `s` with the size and time that the open file has now. Negative: fstat's error, or no regular file. */
-int look_see(const struct catalog_sample *s, int fd, struct catalog_sample *seen, struct fb_error *e);
+int probe_stat(const struct catalog_sample *s, int fd, struct catalog_sample *seen, struct fb_error *e);
 /* Is the open file still what it was when it was `seen`? */
-int look_check_unchanged(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e);
+int probe_check_unchanged(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e);
 /* The same for what somebody else has read through its name: does that still mean the open file? */
-int look_check_named(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e);
+int probe_check_named(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e);
 /* Is it of the kind that the data set is of? */
-int look_check_kind(const struct feed *f, const char *key, const struct array_file *file, struct fb_error *e);
+int probe_check_kind(const struct feed *f, const char *key, const struct array_file *file, struct fb_error *e);
 
 /* A file that was looked into: open, or all of it in memory. */
-struct look_open {
+struct probed_file {
     const struct catalog_sample *seen; /* as it was then */
     int fd;                            /* -1: it is in memory */
     const uint8_t *bytes;              /* NULL: it is not */
     const struct array_file *file;
 };
 /* Rows that only the format's own reader can read, as stored. */
-int look_read_rows(struct feed *f, const struct look_open *o, const struct array_layout *l, uint64_t first, uint64_t rows, void *out,
-                   struct fb_error *e);
+int probe_read_rows(struct feed *f, const struct probed_file *o, const struct array_layout *l, uint64_t first, uint64_t rows, void *out,
+                    struct fb_error *e);
 
 /* Without a feed: always looks. */
-int look_into_file(const struct dataset *d, const struct catalog_sample *s, bool allows_external, struct array_file *out,
-                   struct fb_error *e);
-int look_into_bytes(const uint8_t *bytes, size_t n, const char *path, bool allows_external, struct array_file *out, struct fb_error *e);
+int probe_file_alone(const struct dataset *d, const struct catalog_sample *s, bool allows_external, struct array_file *out,
+                     struct fb_error *e);
+int probe_bytes(const uint8_t *bytes, size_t n, const char *path, bool allows_external, struct array_file *out, struct fb_error *e);
 
-enum { LOOK_AHEAD = 256 };
+enum { PROBE_AHEAD = 256 };
 
 /* array_probe_store.c: of a sample that lies in a bucket; through a reader, or through the feed's. */
-struct look_reader {
+struct probe_reader {
     struct io *io;
     int (*interrupted)(void *ctx); /* may be NULL */
     void *ctx;
 };
-int look_through(const struct look_reader *l, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
-int look_in_store(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
-/* Looks into samples [first, first + LOOK_AHEAD) of the catalog side by side and keeps what is found. Negative: interrupted. */
-int look_ahead_in_store(struct feed *f, uint64_t first, struct fb_error *e);
+int probe_through(const struct probe_reader *l, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
+int probe_in_store(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
+/* Looks into samples [first, first + PROBE_AHEAD) of the catalog side by side and keeps what is found. Negative: interrupted. */
+int probe_ahead_in_store(struct feed *f, uint64_t first, struct fb_error *e);
 
 /* What is known already, and keeping what was found. */
-bool look_is_known(struct feed *f, const struct catalog_sample *s);
-void look_keep(struct feed *f, const struct catalog_sample *s, const struct array_file *file);
+bool probe_is_known(struct feed *f, const struct catalog_sample *s);
+void probe_keep(struct feed *f, const struct catalog_sample *s, const struct array_file *file);
 
 #endif

@@ -20,7 +20,7 @@ struct array_walk {
     const struct array_chunk *held; /* the chunk that is in w->pixels; NULL: none */
 
     /* the array */
-    struct look_open open;
+    struct probed_file open;
     struct gather_source from; /* the open file, for reading */
     const struct array_layout *layout;
     const struct array_conversion *conversion;

@@ -40,7 +40,7 @@ struct worker {
     struct scratch work;   /* the transforms' */
     struct scratch known;  /* what was learnt of the sample before; of arrays: what lies where in `bytes` */
     struct scratch pieces; /* a list of reads */
-    struct unfilter unfilter;
+    struct decompress decompress;
     struct scratch labels;    /* of a sample, while a further file of it is planned */
     struct scratch mapped[2]; /* what goes into a function of the caller's, and what comes out */
 };

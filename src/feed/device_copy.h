@@ -1,6 +1,6 @@
 /* Ships batches to a device: page-locked slots, one batch ahead in the device's memory, and nothing used again too early.
  *
- * With a device to copy to, a slot whose last sample has come in is FILLED; the ship's thread gives it a buffer on the device, queues the
+ * With a device to copy to, a slot whose last sample has come in is FILLED; the copying thread gives it a buffer on the device, queues the
  * copy and makes it READY: what the consumer takes is on its way or there. With pin_memory alone nothing is copied, but slots are
  * page-locked, and the program copies from them by itself.
  *
@@ -9,7 +9,7 @@
  * happened. Only then it is free, and so is its buffer. At most SHIP_BUFFERS buffers are beyond those that the program holds: a program
  * that queues steps faster than the device takes them is held back there.
  *
- * Safety: what says so is under f->lock. The thread calls the device with the lock let go while it ships, and with it held (short, never
+ * Safety: what says so is under f->lock. The thread calls the device with the lock let go while it copies, and with it held (short, never
  * waiting) while it asks whether events have happened.
  */
 #ifndef FB_FEED_DEVICE_COPY_H
@@ -29,12 +29,12 @@ struct text;
 
 enum { SHIP_AHEAD = 1, SHIP_BUFFERS = 3 };
 
-struct ship_buffer {
+struct device_copy_buffer {
     uintptr_t memory;
     size_t bytes;
 };
 
-struct ship {
+struct device_copy {
     /* constant after open */
     struct device *device; /* NULL: none */
     bool is_copying;       /* batches go to the device's memory */
@@ -47,9 +47,9 @@ struct ship {
 
     /* under f->lock */
     bool is_stopping;
-    uint64_t stop_ns; /* when a stopping ship gives up what still drains */
+    uint64_t stop_ns; /* when copying that stops gives up what still drains */
     struct slot *draining;
-    struct ship_buffer spare[SHIP_BUFFERS];
+    struct device_copy_buffer spare[SHIP_BUFFERS];
     uint32_t spares, buffers, held; /* buffers: all there are; held: by the program */
     struct fb_error error;          /* the device failed: nothing can be delivered any more */
     uint64_t most_bytes;            /* of a batch on the device */
@@ -58,34 +58,34 @@ struct ship {
     _Atomic uint64_t shipped, unpinned, held_back_ns;
 };
 
-int ship_open(struct feed *f, const char *device, bool pins, struct fb_error *e);
+int device_copy_open(struct feed *f, const char *device, bool pins, struct fb_error *e);
 /* Before the first epoch. */
-int ship_start(struct feed *f, struct fb_error *e);
+int device_copy_start(struct feed *f, struct fb_error *e);
 /* When nobody fills slots any more: waits `timeout_ns` for what drains. False: the thread is stuck in the driver; everything must be
  * leaked. */
-bool ship_stop(struct feed *f, uint64_t timeout_ns);
+bool device_copy_stop(struct feed *f, uint64_t timeout_ns);
 /* When the last batch is gone. */
-void ship_close(struct feed *f);
+void device_copy_close(struct feed *f);
 
 /* Slots with what the device needs. f->lock is held, or nobody else is there. */
-struct slot *ship_slot_new(struct feed *f);
-void ship_slot_free(struct feed *f, struct slot *s);
+struct slot *device_copy_slot_new(struct feed *f);
+void device_copy_slot_free(struct feed *f, struct slot *s);
 
 /* f->lock is held. All samples of the slot have come in: the state that it has now. */
-enum slot_state ship_filled(struct feed *f, struct slot *s);
+enum slot_state device_copy_filled(struct feed *f, struct slot *s);
 /* f->lock is held. The consumer takes it. */
-void ship_taken(struct feed *f, struct slot *s);
+void device_copy_taken(struct feed *f, struct slot *s);
 /* f->lock is held. True: the device may still read it; it will be free when it does not. */
-bool ship_drains(struct feed *f, struct slot *s);
+bool device_copy_drains(struct feed *f, struct slot *s);
 
 /* The program's streams. */
-int ship_use(struct feed *f, struct slot *s, uintptr_t stream, struct fb_error *e);
+int device_copy_use(struct feed *f, struct slot *s, uintptr_t stream, struct fb_error *e);
 /* The program's last reference is gone. f->lock is not held. */
-void ship_released(struct feed *f, struct slot *s);
-/* After ship_stop: waits until nothing reads the slot any more. False: it does; leak it. */
-bool ship_wait_for(struct feed *f, struct slot *s);
+void device_copy_released(struct feed *f, struct slot *s);
+/* After device_copy_stop: waits until nothing reads the slot any more. False: it does; leak it. */
+bool device_copy_wait_for(struct feed *f, struct slot *s);
 
-void ship_metrics(struct feed *f, struct metrics *m);
-void ship_stats(struct feed *f, const struct metrics *m, struct json_writer *w);
+void device_copy_metrics(struct feed *f, struct metrics *m);
+void device_copy_stats(struct feed *f, const struct metrics *m, struct json_writer *w);
 
 #endif

@@ -102,7 +102,7 @@ struct feed {
     struct origin origin;
     struct alias_table *weights;
     struct labels labels;
-    struct chain chain;
+    struct step_chain chain;
     struct files files;             /* further ones of each sample */
     const struct load_ops *kind;    /* what a sample is, and how it is loaded: load_ops.h. NULL: not opened so far */
     struct arrays *arrays;          /* of the kinds that read arrays and sound */
@@ -123,9 +123,9 @@ struct feed {
     struct source_cache *cache; /* NULL: io is the source itself */
     uint64_t cache_ram;         /* bytes that the RAM cache may have */
     struct budget *budget;
-    struct learnt *learnt; /* NULL: nothing is kept */
-    struct audit *audit;   /* NULL: none is wanted */
-    struct ship ship;      /* to a device */
+    struct learnt *learnt;          /* NULL: nothing is kept */
+    struct audit *audit;            /* NULL: none is wanted */
+    struct device_copy device_copy; /* to a device */
     uint64_t opened_ns;
 
     /* set by feed_resolve, before the first epoch; constant afterwards */

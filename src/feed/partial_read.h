@@ -13,12 +13,12 @@
 enum { PART_FROM_BYTES = 256 << 10 };
 
 /* The planner's: begins with the head, if a record is known. `known` is the planner's memory. */
-void part_prepare(struct feed *f, struct load *l, struct scratch *known);
+void partial_read_prepare(struct feed *f, struct load *l, struct scratch *known);
 /* A worker's, when the head is there: chooses the range, or all. */
-void part_choose(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes);
+void partial_read_choose(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes);
 /* Back to reading all of it. */
-void part_give_up(struct load *l);
-/* True: the bytes that came do not belong together or are too few; then part_give_up. */
-bool part_is_spoilt(const struct load *l);
+void partial_read_give_up(struct load *l);
+/* True: the bytes that came do not belong together or are too few; then partial_read_give_up. */
+bool partial_read_is_spoilt(const struct load *l);
 
 #endif

@@ -26,7 +26,7 @@ struct files {
     int count;
     struct file_field field[FILES_MOST];
     bool has_masks;
-    struct chain masks; /* the transforms as masks see them; open if has_masks */
+    struct step_chain masks; /* the transforms as masks see them; open if has_masks */
 };
 
 /* Which of the catalog's files are wanted, by o->fields (or all), and which of them are masks, by o->masks (or by their names). *rest: the

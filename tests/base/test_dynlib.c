@@ -11,20 +11,20 @@
 #include "base/dynlib.h"
 
 struct table {
-    LATE_MEMBER(version, zlibVersion);
-    LATE_MEMBER(sum, crc32);
+    DYNLIB_MEMBER(version, zlibVersion);
+    DYNLIB_MEMBER(sum, crc32);
 };
 
-static const struct late_call calls[] = {LATE_CALL(table, version, zlibVersion), LATE_CALL(table, sum, crc32), {0}};
+static const struct dynlib_call calls[] = {DYNLIB_CALL(table, version, zlibVersion), DYNLIB_CALL(table, sum, crc32), {0}};
 
 static void a_library_is_found_under_any_of_its_names(void **state)
 {
     (void)state;
     static const char *const names[] = {"libno-such-library.so.7", "libz.so.1", NULL};
-    static const struct late_library library = {"zlib", names, "decode", "install zlib", calls};
+    static const struct dynlib library = {"zlib", names, "decode", "install zlib", calls};
     struct table t = {0};
     struct fb_error e = {0};
-    assert_int_equal(late_open(&library, &t, &e), 0);
+    assert_int_equal(dynlib_open(&library, &t, &e), 0);
     assert_int_equal(e.code, 0);
     assert_int_equal(t.version()[0], '1');
     assert_int_equal(t.sum(0, (const unsigned char *)"123456789", 9), 0xCBF43926);
@@ -34,10 +34,10 @@ static void an_absent_library_is_named_with_a_remedy(void **state)
 {
     (void)state;
     static const char *const names[] = {"libno-such-library.so.7", NULL};
-    static const struct late_library library = {"libnothing", names, "decode", "install libnothing", calls};
+    static const struct dynlib library = {"libnothing", names, "decode", "install libnothing", calls};
     struct table t = {0};
     struct fb_error e = {0};
-    assert_int_equal(late_open(&library, &t, &e), FB_E_UNSUPPORTED);
+    assert_int_equal(dynlib_open(&library, &t, &e), FB_E_UNSUPPORTED);
     assert_int_equal(e.code, FB_E_UNSUPPORTED);
     assert_non_null(strstr(e.cause, "libnothing"));
     assert_non_null(strstr(e.cause, "libno-such-library.so.7"));
@@ -48,12 +48,13 @@ static void an_absent_library_is_named_with_a_remedy(void **state)
 static void a_library_without_a_function_is_refused_by_its_name(void **state)
 {
     (void)state;
-    static const struct late_call odd[] = {LATE_CALL(table, version, zlibVersion), {"crc32_of_tomorrow", offsetof(struct table, sum)}, {0}};
+    static const struct dynlib_call odd[] = {
+        DYNLIB_CALL(table, version, zlibVersion), {"crc32_of_tomorrow", offsetof(struct table, sum)}, {0}};
     static const char *const names[] = {"libz.so.1", NULL};
-    static const struct late_library library = {"zlib", names, "decode", "install zlib", odd};
+    static const struct dynlib library = {"zlib", names, "decode", "install zlib", odd};
     struct table t = {0};
     struct fb_error e = {0};
-    assert_int_equal(late_open(&library, &t, &e), FB_E_UNSUPPORTED);
+    assert_int_equal(dynlib_open(&library, &t, &e), FB_E_UNSUPPORTED);
     assert_non_null(strstr(e.cause, "crc32_of_tomorrow"));
 }
 

@@ -20,13 +20,13 @@ static void only_plain_relative_names_are_clean(void **state)
     static const char *const clean[] = {"a", "a/b", "a b/c", "...", "a/.b", "..a/b..", "\xff/x"};
     static const char *const not_clean[] = {"", "/", "/a", "a/", "a//b", ".", "..", "./a", "../a", "a/..", "a/../b", "a/./b"};
     for (size_t i = 0; i < sizeof(clean) / sizeof(*clean); i++)
-        assert_true(beneath_is_clean(clean[i]));
+        assert_true(safe_path_is_clean(clean[i]));
     for (size_t i = 0; i < sizeof(not_clean) / sizeof(*not_clean); i++)
-        assert_false(beneath_is_clean(not_clean[i]));
+        assert_false(safe_path_is_clean(not_clean[i]));
     char *endless = malloc(5001);
     memset(endless, 'a', 5000);
     endless[5000] = 0;
-    assert_false(beneath_is_clean(endless));
+    assert_false(safe_path_is_clean(endless));
     free(endless);
 }
 
@@ -39,7 +39,7 @@ static void folders_are_made_and_links_are_refused(void **state)
     const char *last;
     struct stat st;
     for (int twice = 0; twice < 2; twice++) {
-        int parent = beneath_open_parent(fd, "x/y/z.jpg", &last, NULL);
+        int parent = safe_path_open_parent(fd, "x/y/z.jpg", &last, NULL);
         assert_true(parent >= 0);
         assert_string_equal(last, "z.jpg");
         close(parent);
@@ -51,7 +51,7 @@ static void folders_are_made_and_links_are_refused(void **state)
     static const char *const refused[] = {"out/a", "in/a", "in/new/a", "x/../../a", "/tmp/a"};
     for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
         error_clear(&e);
-        assert_int_equal(beneath_open_parent(fd, refused[i], &last, &e), FB_E_DATA);
+        assert_int_equal(safe_path_open_parent(fd, refused[i], &last, &e), FB_E_DATA);
         assert_non_null(strstr(e.cause, "refused"));
     }
     assert_int_equal(fstatat(fd, "x/new", &st, 0), -1);

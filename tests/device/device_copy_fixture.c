@@ -41,7 +41,7 @@ fb_options options(const char *device)
 
 struct device *device_of(fb_loader *l)
 {
-    return ((struct feed *)l)->ship.device;
+    return ((struct feed *)l)->device_copy.device;
 }
 
 uint64_t digest_of(const fb_batch *b, uint64_t digest)
@@ -123,19 +123,19 @@ int copy_by_hand(void (*sabotage)(struct device_ops *ops), struct fb_error *e)
 {
     fb_loader *l = open_changed(sabotage ? "emulated:1GB/s,300ms" : "emulated:1GB/s,20ms", sabotage);
     struct feed *f = (struct feed *)l;
-    f->ship.is_copying = false; /* as pin_memory alone has it */
+    f->device_copy.is_copying = false; /* as pin_memory alone has it */
     fb_batch *b;
     int rc = 0;
     start(l);
     while (rc == 0 && (rc = fb_next_batch(l, &b, e)) == 1) {
         assert_int_equal(fb_batch_memory(b, NULL), FB_PINNED);
         const struct fb_array *a = fb_batch_array(b, 0);
-        assert_int_equal(emulated_read(f->ship.device, 1, a->data, a->bytes, e), 0);
+        assert_int_equal(emulated_read(f->device_copy.device, 1, a->data, a->bytes, e), 0);
         rc = fb_use_batch(b, 1, e);
         fb_release_batch(b);
     }
     if (rc == 0)
-        rc = emulated_settle(f->ship.device, e);
+        rc = emulated_settle(f->device_copy.device, e);
     fb_close(l);
     return rc;
 }
@@ -171,14 +171,14 @@ void begin_cuda(const char *plan, const char *late)
     setenv("FAKE_CUDA_LATE", late, 1);
 }
 
-void ship_library(int argc, char **argv)
+void device_copy_library(int argc, char **argv)
 {
     if (argc != 2)
         exit(2);
     library_path = argv[1];
 }
 
-int ship_set_up(void **state)
+int device_copy_set_up(void **state)
 {
     (void)state;
     photo_folder_make(&photos, PHOTOS, CLASSES);
@@ -192,7 +192,7 @@ int ship_set_up(void **state)
     return 0;
 }
 
-int ship_tear_down(void **state)
+int device_copy_tear_down(void **state)
 {
     (void)state;
     photo_folder_remove(&photos);

@@ -10,9 +10,9 @@
 #include "../feed/photo_folder.h"
 
 /* The stand-in for the CUDA driver, by its path in argv[1]. */
-void ship_library(int argc, char **argv);
-int ship_set_up(void **state);
-int ship_tear_down(void **state);
+void device_copy_library(int argc, char **argv);
+int device_copy_set_up(void **state);
+int device_copy_tear_down(void **state);
 extern const char *(*complaints)(void);
 extern int (*calls_of)(const char *name);
 extern int (*live)(void);

@@ -51,7 +51,7 @@ static void batches_say_where_they_are(void **state)
 
 static uint64_t shipped(fb_loader *l)
 {
-    return atomic_load(&((struct feed *)l)->ship.shipped);
+    return atomic_load(&((struct feed *)l)->device_copy.shipped);
 }
 
 static void one_batch_is_ahead_on_the_device_and_no_more(void **state)
@@ -149,7 +149,7 @@ static void many_streams_may_use_a_batch(void **state)
         const struct fb_array *a = fb_batch_array(b, 0);
         for (uintptr_t s = 1; s < 8; s++) { /* more than a slot has events */
             use_or_fail(b, s);
-            assert_int_equal(emulated_kernel(f->ship.device, s, a->data, a->bytes, 1000000, &e), 0);
+            assert_int_equal(emulated_kernel(f->device_copy.device, s, a->data, a->bytes, 1000000, &e), 0);
         }
     }
     settle_or_fail(l);
@@ -292,7 +292,7 @@ static void without_pages_to_lock_batches_are_ordinary_and_that_is_said(void **s
 
 int main(int argc, char **argv)
 {
-    ship_library(argc, argv);
+    device_copy_library(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_batches_come_out_of_the_device),
         cmocka_unit_test(batches_say_where_they_are),
@@ -308,5 +308,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(pinned_batches_are_locked_and_unlocked),
         cmocka_unit_test(without_pages_to_lock_batches_are_ordinary_and_that_is_said),
     };
-    return cmocka_run_group_tests(tests, ship_set_up, ship_tear_down);
+    return cmocka_run_group_tests(tests, device_copy_set_up, device_copy_tear_down);
 }

@@ -73,7 +73,7 @@ static void a_device_that_notices_ends_the_epoch_in_words(void **state)
     start(l);
     fb_batch *b = next_or_fail(l);
     char *other = calloc(1, 1 << 16);
-    assert_int_equal(emulated_read(f->ship.device, 1, other, 1 << 16, &e), 0);
+    assert_int_equal(emulated_read(f->device_copy.device, 1, other, 1 << 16, &e), 0);
     other[100] = 1; /* somebody else's mistake, but the device cannot be trusted any more */
     int rc = 1;
     fb_release_batch(b);
@@ -158,7 +158,7 @@ static void a_driver_that_is_being_unloaded_is_no_error_at_release(void **state)
 
 int main(int argc, char **argv)
 {
-    ship_library(argc, argv);
+    device_copy_library(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sabotage_of_the_wait_for_a_late_copy_is_caught),
         cmocka_unit_test(sabotage_of_the_wait_for_a_late_kernel_is_caught),
@@ -167,5 +167,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_failure_of_the_driver_is_told_or_harmless),
         cmocka_unit_test(a_driver_that_is_being_unloaded_is_no_error_at_release),
     };
-    return cmocka_run_group_tests(tests, ship_set_up, ship_tear_down);
+    return cmocka_run_group_tests(tests, device_copy_set_up, device_copy_tear_down);
 }

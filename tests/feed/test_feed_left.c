@@ -74,8 +74,8 @@ static void wait_until_stuck(int threads)
 
 struct batch_span __real_ranks_batch_left(const struct rank_layout *l, const struct skips *s, uint64_t start, uint64_t g);
 struct batch_span __wrap_ranks_batch_left(const struct rank_layout *l, const struct skips *s, uint64_t start, uint64_t g);
-struct slot *__real_ship_slot_new(struct feed *f);
-struct slot *__wrap_ship_slot_new(struct feed *f);
+struct slot *__real_device_copy_slot_new(struct feed *f);
+struct slot *__wrap_device_copy_slot_new(struct feed *f);
 
 struct batch_span __wrap_ranks_batch_left(const struct rank_layout *l, const struct skips *s, uint64_t start, uint64_t g)
 {
@@ -84,10 +84,10 @@ struct batch_span __wrap_ranks_batch_left(const struct rank_layout *l, const str
 }
 
 /* The planner calls it with the loader's lock held. */
-struct slot *__wrap_ship_slot_new(struct feed *f)
+struct slot *__wrap_device_copy_slot_new(struct feed *f)
 {
     pass(UNDER_LOCK);
-    return __real_ship_slot_new(f);
+    return __real_device_copy_slot_new(f);
 }
 
 /* What the caller may free when close has returned. */

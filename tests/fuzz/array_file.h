@@ -21,7 +21,7 @@ static void fuzz_rows(const struct array_source *s, const char *format, const st
     struct fb_error e;
     struct array_conversion c;
     uint64_t row = array_row_bytes(a);
-    if (!row || !rows || row > MOST_BYTES || (a->storage == ARRAY_CHUNKED && unfilter_chunk_bytes(a) > MOST_BYTES * 4))
+    if (!row || !rows || row > MOST_BYTES || (a->storage == ARRAY_CHUNKED && decompressed_chunk_bytes(a) > MOST_BYTES * 4))
         return;
     rows = rows < MOST_BYTES / row ? rows : MOST_BYTES / row;
     uint8_t *stored = malloc((size_t)(row * rows));

@@ -23,15 +23,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     a.shape[0] = a.chunk_shape[0] = (uint64_t)data[6] << 8 | data[7];
     uint8_t *out = malloc(a.shape[0] + 1);
-    struct unfilter u;
+    struct decompress u;
     struct fb_error e = {0};
     if (!out)
         abort();
-    unfilter_init(&u, NULL);
-    int rc = unfilter_chunk(&u, &a, data[5], data + 8, size - 8, out, &e);
+    decompress_init(&u, NULL);
+    int rc = decompress_chunk(&u, &a, data[5], data + 8, size - 8, out, &e);
     if (rc != e.code || (rc < 0 && !e.cause[0]))
         abort();
-    unfilter_free(&u);
+    decompress_free(&u);
     free(out);
     return 0;
 }

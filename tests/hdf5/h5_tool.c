@@ -24,7 +24,7 @@ static struct array_file file;
 static struct array_source source;
 static int fd = -1;
 static char path[4096];
-static struct unfilter work;
+static struct decompress work;
 
 static void fail(const struct fb_error *e)
 {
@@ -127,10 +127,10 @@ static int chunk_rows(const struct array_layout *a, uint64_t chunk, uint64_t fir
         array_copy_from_chunk(a, chunk, NULL, first, rows, out);
         return 0;
     }
-    uint8_t *stored = malloc(c->length ? c->length : 1), *data = malloc(unfilter_chunk_bytes(a));
+    uint8_t *stored = malloc(c->length ? c->length : 1), *data = malloc(decompressed_chunk_bytes(a));
     int rc = !stored || !data ? FB_E_NOMEM : read_at(c->offset, c->length, stored, e);
     if (rc == 0)
-        rc = unfilter_chunk(&work, a, c->skips, stored, c->length, data, e);
+        rc = decompress_chunk(&work, a, c->skips, stored, c->length, data, e);
     if (rc == 0)
         array_copy_from_chunk(a, chunk, data, first, rows, out);
     free(stored);
@@ -190,6 +190,6 @@ int main(void)
             return 2;
     }
     array_file_free(&file);
-    unfilter_free(&work);
+    decompress_free(&work);
     return 0;
 }

@@ -103,7 +103,7 @@ static void edge_chunks_left_unfiltered_are_read_as_they_are(void **state)
     struct array_file f;
     struct array_source s;
     struct fb_error e = {0};
-    struct unfilter u = {0};
+    struct decompress u = {0};
     uint8_t stored[4096], data[4096];
     int32_t got[ROWS][COLUMNS];
     assert_int_equal(describe(&f, &s, &e), 0);
@@ -115,11 +115,11 @@ static void edge_chunks_left_unfiltered_are_read_as_they_are(void **state)
         if (i)
             assert_int_equal(a->chunk[i].skips, 3);
         read_at(a->chunk[i].offset, a->chunk[i].length, stored);
-        assert_int_equal(unfilter_chunk(&u, a, a->chunk[i].skips, stored, a->chunk[i].length, data, &e), 0);
+        assert_int_equal(decompress_chunk(&u, a, a->chunk[i].skips, stored, a->chunk[i].length, data, &e), 0);
         array_copy_from_chunk(a, i, data, 0, ROWS, got);
     }
     assert_memory_equal(got, numbers, sizeof(got));
-    unfilter_free(&u);
+    decompress_free(&u);
     array_file_free(&f);
 }
 

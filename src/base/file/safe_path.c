@@ -13,9 +13,9 @@
 
 enum { FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW };
 
-bool beneath_is_clean(const char *name)
+bool safe_path_is_clean(const char *name)
 {
-    if (strlen(name) > BENEATH_MAX_PATH)
+    if (strlen(name) > SAFE_PATH_MAX)
         return false;
     for (;; name++) {
         size_t n = strcspn(name, "/");
@@ -71,16 +71,16 @@ static int open_by_parts(int root_fd, char *folder)
     return at;
 }
 
-int beneath_open_parent(int root_fd, const char *name, const char **last, struct fb_error *e)
+int safe_path_open_parent(int root_fd, const char *name, const char **last, struct fb_error *e)
 {
-    if (!beneath_is_clean(name)) {
+    if (!safe_path_is_clean(name)) {
         error_set(e, FB_E_DATA, "write", "the name is absolute or has empty, '.' or '..' parts, so it is refused");
         error_at(e, name, -1);
         return FB_E_DATA;
     }
     const char *slash = strrchr(name, '/');
     *last = slash ? slash + 1 : name;
-    char folder[BENEATH_MAX_PATH + 1];
+    char folder[SAFE_PATH_MAX + 1];
     snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - name) : 1, slash ? name : ".");
     int fd = slash ? open_at_once(root_fd, folder) : fcntl(root_fd, F_DUPFD_CLOEXEC, 3);
     if (fd < 0 && slash && (errno == ENOENT || errno == ENOSYS || errno == EPERM || errno == EAGAIN))
@@ -88,36 +88,36 @@ int beneath_open_parent(int root_fd, const char *name, const char **last, struct
     return fd < 0 ? failed(name, errno, e) : fd;
 }
 
-struct beneath_place beneath_place_at(int root_fd, const char *stage)
+struct safe_place safe_place_at(int root_fd, const char *stage)
 {
-    return (struct beneath_place){.stage = stage, .root_fd = root_fd, .parent_fd = -1, .parent = {.limit = BENEATH_MAX_PATH + 1}};
+    return (struct safe_place){.stage = stage, .root_fd = root_fd, .parent_fd = -1, .parent = {.limit = SAFE_PATH_MAX + 1}};
 }
 
-int beneath_place_enter(struct beneath_place *p, const char *name, const char **last, struct fb_error *e)
+int safe_place_enter(struct safe_place *p, const char *name, const char **last, struct fb_error *e)
 {
     const char *slash = strrchr(name, '/');
     size_t n = slash ? (size_t)(slash - name) : 0;
-    if (p->parent_fd >= 0 && beneath_is_clean(name) && p->parent.length == n && (n == 0 || memcmp(p->parent.data, name, n) == 0)) {
+    if (p->parent_fd >= 0 && safe_path_is_clean(name) && p->parent.length == n && (n == 0 || memcmp(p->parent.data, name, n) == 0)) {
         *last = slash ? slash + 1 : name;
         return 0;
     }
-    beneath_place_close(p);
-    p->parent_fd = beneath_open_parent(p->root_fd, name, last, e);
+    safe_place_close(p);
+    p->parent_fd = safe_path_open_parent(p->root_fd, name, last, e);
     if (p->parent_fd < 0)
         return p->parent_fd;
     text_append(&p->parent, name, n);
     return p->parent.failed ? error_set(e, FB_E_NOMEM, p->stage, "no memory") : 0;
 }
 
-void beneath_place_close(struct beneath_place *p)
+void safe_place_close(struct safe_place *p)
 {
     if (p->parent_fd >= 0)
         close(p->parent_fd);
     text_free(&p->parent);
-    *p = beneath_place_at(p->root_fd, p->stage);
+    *p = safe_place_at(p->root_fd, p->stage);
 }
 
-int beneath_make_temporary(int parent_fd, const char *stage, char temporary[BENEATH_TEMPORARY_BYTES], struct fb_error *e)
+int safe_path_make_temporary(int parent_fd, const char *stage, char temporary[SAFE_PATH_TEMPORARY_BYTES], struct fb_error *e)
 {
     static _Atomic uint64_t salt, next;
     if (!salt) {
@@ -127,7 +127,7 @@ int beneath_make_temporary(int parent_fd, const char *stage, char temporary[BENE
         salt = random | 1;
     }
     for (int tries = 0; tries < 100; tries++) {
-        snprintf(temporary, BENEATH_TEMPORARY_BYTES, ".fullbore-%016llx", (unsigned long long)(salt + 2 * next++));
+        snprintf(temporary, SAFE_PATH_TEMPORARY_BYTES, ".fullbore-%016llx", (unsigned long long)(salt + 2 * next++));
         int fd = openat(parent_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST)
             return fd >= 0 ? fd : error_set_errno(e, stage, errno, "make a file");

@@ -12,27 +12,27 @@
 #include "base/error.h"
 #include "base/text/text.h"
 
-enum { BENEATH_MAX_PATH = 4095, BENEATH_TEMPORARY_BYTES = 40 };
+enum { SAFE_PATH_MAX = 4095, SAFE_PATH_TEMPORARY_BYTES = 40 };
 
 /* Can the name be used at all? */
-bool beneath_is_clean(const char *name);
+bool safe_path_is_clean(const char *name);
 
 /* Opens the folder that `name` (a clean one) lies in, below root_fd, making folders that are missing; *last is the name's last part, inside
  * `name`. Returns a descriptor, or a negative code: FB_E_DATA for a name that is not clean or leads through a link. */
-int beneath_open_parent(int root_fd, const char *name, const char **last, struct fb_error *e);
+int safe_path_open_parent(int root_fd, const char *name, const char **last, struct fb_error *e);
 
 /* The same for many names, of which neighbours mostly share their folder: the last one stays open. */
-struct beneath_place {
+struct safe_place {
     const char *stage; /* of errors */
     int root_fd, parent_fd;
     struct text parent; /* its name */
 };
-struct beneath_place beneath_place_at(int root_fd, const char *stage);
+struct safe_place safe_place_at(int root_fd, const char *stage);
 /* Makes p->parent_fd the folder that `name` lies in. */
-int beneath_place_enter(struct beneath_place *p, const char *name, const char **last, struct fb_error *e);
-void beneath_place_close(struct beneath_place *p); /* root_fd is the caller's */
+int safe_place_enter(struct safe_place *p, const char *name, const char **last, struct fb_error *e);
+void safe_place_close(struct safe_place *p); /* root_fd is the caller's */
 
 /* A new file in the folder, for what will be renamed when it is whole. Returns a descriptor; the name is in `temporary`. */
-int beneath_make_temporary(int parent_fd, const char *stage, char temporary[BENEATH_TEMPORARY_BYTES], struct fb_error *e);
+int safe_path_make_temporary(int parent_fd, const char *stage, char temporary[SAFE_PATH_TEMPORARY_BYTES], struct fb_error *e);
 
 #endif

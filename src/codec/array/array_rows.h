@@ -4,7 +4,7 @@
  *   straight   array_is_straight: rows are runs of bytes in the file (contiguous, or unfiltered chunks of whole rows); array_runs_next
  * tells
  *              them one by one, neighbours merged, and each may be read into its place as it is.
- *   by chunks  everything else: array_chunks_of_rows tells which chunks are needed, the caller reads and unfilters each,
+ *   by chunks  everything else: array_chunks_of_rows tells which chunks are needed, the caller reads and decompresses each,
  * array_copy_from_chunk
  *              takes the wanted rows out. Chunks may split any dimension; edge chunks are padded; a missing chunk gives the fill value.
  * Places hold numbers as stored (array_convert makes others of them), in C order, row `first` at the beginning.
@@ -42,7 +42,7 @@ void array_chunks_of_rows(const struct array_layout *a, uint64_t first, uint64_t
 /* The rows that a chunk has a part in: [*first, *first + *rows). */
 void array_rows_of_chunk(const struct array_layout *a, uint64_t chunk, uint64_t *first, uint64_t *rows);
 
-/* Copies what chunk number `chunk` has of rows [first, first + rows) into the place `out`. `data`: the chunk as unfilter_chunk gives it;
+/* Copies what chunk number `chunk` has of rows [first, first + rows) into the place `out`. `data`: the chunk as decompress_chunk gives it;
  * NULL: it is missing, the fill value is written. */
 void array_copy_from_chunk(const struct array_layout *a, uint64_t chunk, const uint8_t *data, uint64_t first, uint64_t rows, void *out);
 

@@ -53,7 +53,7 @@ int array_unreadable_rows(const struct array_source *s, const struct array_layou
                      a->why_opaque);
 }
 
-int array_look(struct array_window *w, uint64_t offset, size_t length, const uint8_t **bytes, struct fb_error *e)
+int array_peek(struct array_window *w, uint64_t offset, size_t length, const uint8_t **bytes, struct fb_error *e)
 {
     uint64_t size = w->source->size;
     assert(length <= sizeof(w->bytes));

@@ -25,7 +25,7 @@ struct array_window {
 };
 
 /* `length` bytes (at most the window's) at `offset`: *bytes, valid until the next call. FB_E_DATA: beyond the end; or the read's error. */
-int array_look(struct array_window *w, uint64_t offset, size_t length, const uint8_t **bytes, struct fb_error *e);
+int array_peek(struct array_window *w, uint64_t offset, size_t length, const uint8_t **bytes, struct fb_error *e);
 
 /* The size of the numbers of a->shape, a->stored_bytes each. False: it does not fit in 63 bits. An empty array has 0. */
 bool array_shape_bytes(const struct array_layout *a, uint64_t *bytes);

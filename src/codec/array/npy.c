@@ -244,7 +244,7 @@ static int describe(const struct array_source *s, struct array_file *out, struct
     struct array_layout a = {.storage = ARRAY_CONTIGUOUS};
     size_t length, start = s->size < NPY_PREFIX_BYTES ? (size_t)s->size : NPY_PREFIX_BYTES;
     const uint8_t *bytes;
-    FB_TRY(array_look(&w, 0, start, &bytes, e));
+    FB_TRY(array_peek(&w, 0, start, &bytes, e));
     FB_TRY(npy_header_length(bytes, start, &length, e));
     if (length > s->size)
         return array_damaged(e, (int64_t)s->size, "the .npy header is cut off");

@@ -6,15 +6,14 @@
 struct sndfile_late sndfile_late;
 static struct fb_error outcome;
 
-#define CALL(member) LATE_CALL(sndfile_late, member, sf_##member)
+#define CALL(member) DYNLIB_CALL(sndfile_late, member, sf_##member)
 
 static void open_once(void)
 {
-    static const struct late_call calls[] = {CALL(open_virtual), CALL(readf_float), CALL(seek), CALL(strerror), CALL(close), {0}};
+    static const struct dynlib_call calls[] = {CALL(open_virtual), CALL(readf_float), CALL(seek), CALL(strerror), CALL(close), {0}};
     static const char *const names[] = {"libsndfile.so.1", NULL};
-    static const struct late_library library = {"libsndfile", names, "decode", "install libsndfile 1.1 or later (Debian: libsndfile1)",
-                                                calls};
-    late_open(&library, &sndfile_late, &outcome);
+    static const struct dynlib library = {"libsndfile", names, "decode", "install libsndfile 1.1 or later (Debian: libsndfile1)", calls};
+    dynlib_open(&library, &sndfile_late, &outcome);
 }
 
 int sndfile_late_open(struct fb_error *e)

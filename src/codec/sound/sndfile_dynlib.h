@@ -8,11 +8,11 @@
 #include "base/dynlib.h"
 
 struct sndfile_late {
-    LATE_MEMBER(open_virtual, sf_open_virtual);
-    LATE_MEMBER(readf_float, sf_readf_float);
-    LATE_MEMBER(seek, sf_seek);
-    LATE_MEMBER(strerror, sf_strerror);
-    LATE_MEMBER(close, sf_close);
+    DYNLIB_MEMBER(open_virtual, sf_open_virtual);
+    DYNLIB_MEMBER(readf_float, sf_readf_float);
+    DYNLIB_MEMBER(seek, sf_seek);
+    DYNLIB_MEMBER(strerror, sf_strerror);
+    DYNLIB_MEMBER(close, sf_close);
 };
 
 /* Constant once sndfile_late_open has returned 0. */

@@ -52,7 +52,7 @@ static int read_format(struct wav *w, uint64_t at, uint64_t length, struct fb_er
         return array_damaged(e, (int64_t)at, "the WAV file has two format chunks");
     if (length < FMT_LEAST)
         return array_damaged(e, (int64_t)at, "the WAV format chunk has %llu bytes, but needs at least 16", (unsigned long long)length);
-    FB_TRY(array_look(&w->window, at, length < FMT_EXTENSIBLE ? FMT_LEAST : FMT_EXTENSIBLE, &p, e));
+    FB_TRY(array_peek(&w->window, at, length < FMT_EXTENSIBLE ? FMT_LEAST : FMT_EXTENSIBLE, &p, e));
     w->has_format = true;
     w->tag = array_u16(p);
     w->channels = array_u16(p + 2);
@@ -84,7 +84,7 @@ static int read_long_sizes(struct wav *w, uint64_t at, uint64_t length, struct f
     const uint8_t *p;
     if (length < 24)
         return array_damaged(e, (int64_t)at, "the ds64 chunk has %llu bytes, but needs at least 24", (unsigned long long)length);
-    FB_TRY(array_look(&w->window, at, 16, &p, e));
+    FB_TRY(array_peek(&w->window, at, 16, &p, e));
     w->riff_bytes = array_u64(p) <= INT64_MAX ? array_u64(p) : INT64_MAX;
     w->long_data_bytes = array_u64(p + 8);
     return 0;
@@ -96,7 +96,7 @@ static int walk(struct wav *w, struct fb_error *e)
     uint64_t size = w->window.source->size, at = RIFF_HEAD;
     for (int i = 0; i < MAX_CHUNKS && at <= size && size - at >= CHUNK_HEAD && !w->has_data; i++) {
         const uint8_t *p;
-        FB_TRY(array_look(&w->window, at, CHUNK_HEAD, &p, e));
+        FB_TRY(array_peek(&w->window, at, CHUNK_HEAD, &p, e));
         uint64_t length = array_u32(p + 4), body = at + CHUNK_HEAD;
         if (is_named(p, "fmt "))
             FB_TRY(read_format(w, body, length, e));
@@ -159,7 +159,7 @@ static int describe(const struct array_source *s, struct array_file *out, struct
     struct wav w = {.window = {.source = s}};
     struct array_layout a = {.dtype = FB_FLOAT32, .ndim = 2, .storage = ARRAY_CONTIGUOUS};
     const uint8_t *p;
-    FB_TRY(array_look(&w.window, 0, RIFF_HEAD, &p, e));
+    FB_TRY(array_peek(&w.window, 0, RIFF_HEAD, &p, e));
     w.riff_bytes = array_u32(p + 4);
     FB_TRY(walk(&w, e));
     FB_TRY(check_format(&w, e));

@@ -24,7 +24,7 @@ static int first_file(struct feed *f, struct array_file *out, struct catalog_sam
     for (uint64_t i = 0; i < count && i < TRIES; i++) {
         error_clear(e);
         FB_TRY(catalog_part(f->dataset.catalog, i, 0, s, e));
-        rc = look_at_file(f, s, out, e);
+        rc = probe_array_file(f, s, out, e);
         if (rc == 0 && out->count > 0)
             return 0;
         if (rc == 0) {

@@ -56,7 +56,7 @@ static int describe(const struct array_source *s, struct array_file *out, struct
     return ops->describe(s, out, e);
 }
 
-int look_into_bytes(const uint8_t *bytes, size_t n, const char *path, bool allows_external, struct array_file *out, struct fb_error *e)
+int probe_bytes(const uint8_t *bytes, size_t n, const char *path, bool allows_external, struct array_file *out, struct fb_error *e)
 {
     struct bytes b = {bytes, n};
     struct array_source s = {.path = path, .size = n, .read = read_bytes, .ctx = &b, .allows_external = allows_external};
@@ -74,8 +74,8 @@ static char *full_path(const struct dataset *d, const struct catalog_sample *s)
     return asprintf(&path, "%s/%s", d->root, s->object) < 0 ? NULL : path;
 }
 
-int look_read_rows(struct feed *f, const struct look_open *o, const struct array_layout *l, uint64_t first, uint64_t rows, void *out,
-                   struct fb_error *e)
+int probe_read_rows(struct feed *f, const struct probed_file *o, const struct array_layout *l, uint64_t first, uint64_t rows, void *out,
+                    struct fb_error *e)
 {
     const struct array_ops *ops = array_format_by_name(o->file->format);
     if (!ops || !ops->read_rows) {
@@ -93,7 +93,7 @@ int look_read_rows(struct feed *f, const struct look_open *o, const struct array
     free(path);
     if (rc < 0)
         error_at(e, o->seen->key, -1);
-    return rc < 0 || o->bytes ? rc : look_check_named(f, o->seen, o->fd, e);
+    return rc < 0 || o->bytes ? rc : probe_check_named(f, o->seen, o->fd, e);
 }
 
 static int describe_open(const struct dataset *d, const struct catalog_sample *s, int fd, bool allows_external, struct array_file *out,
@@ -113,8 +113,8 @@ static int open_file(const struct dataset *d, const struct catalog_sample *s, st
     return fd < 0 ? error_set_errno(e, "read", errno, "open the file") : fd;
 }
 
-int look_into_file(const struct dataset *d, const struct catalog_sample *s, bool allows_external, struct array_file *out,
-                   struct fb_error *e)
+int probe_file_alone(const struct dataset *d, const struct catalog_sample *s, bool allows_external, struct array_file *out,
+                     struct fb_error *e)
 {
     if (d->io)
         return error_set(e, FB_E_UNSUPPORTED, "read", "it lies in a bucket");
@@ -138,7 +138,7 @@ static bool is_whole(const struct catalog_sample *s)
     return s->offset == 0 && s->length == s->object_size;
 }
 
-int look_see(const struct catalog_sample *s, int fd, struct catalog_sample *seen, struct fb_error *e)
+int probe_stat(const struct catalog_sample *s, int fd, struct catalog_sample *seen, struct fb_error *e)
 {
     struct stat st;
     *seen = *s;
@@ -167,13 +167,13 @@ static bool is_as_seen(const struct catalog_sample *seen, const struct stat *st)
     return !is_whole(seen) || ((uint64_t)st->st_size == seen->length && mtime_of(st) == seen->mtime_ns);
 }
 
-int look_check_unchanged(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e)
+int probe_check_unchanged(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e)
 {
     struct stat st;
     return fstat(fd, &st) < 0 || is_as_seen(seen, &st) ? 0 : refuse_changed(f, seen, e);
 }
 
-int look_check_named(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e)
+int probe_check_named(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e)
 {
     struct stat open, named;
     bool is_same = fstat(fd, &open) == 0 && fstatat(f->dataset.root_fd, seen->object, &named, 0) == 0 && open.st_dev == named.st_dev &&
@@ -189,7 +189,7 @@ static bool is_sound(const struct array_file *file)
     return l->rate && l->ndim <= 2 && !l->is_fortran && (l->storage == ARRAY_CONTIGUOUS || l->storage == ARRAY_OPAQUE);
 }
 
-int look_check_kind(const struct feed *f, const char *key, const struct array_file *file, struct fb_error *e)
+int probe_check_kind(const struct feed *f, const char *key, const struct array_file *file, struct fb_error *e)
 {
     bool wants_sound = f->arrays->is_sound;
     if (file->count == 0 || is_sound(file) == wants_sound)
@@ -200,7 +200,7 @@ int look_check_kind(const struct feed *f, const char *key, const struct array_fi
     return FB_E_DATA;
 }
 
-void look_keep(struct feed *f, const struct catalog_sample *s, const struct array_file *file)
+void probe_keep(struct feed *f, const struct catalog_sample *s, const struct array_file *file)
 {
     struct learnt_identity id = {s->length, s->mtime_ns};
     size_t n = array_record_write(file, NULL, 0);
@@ -221,7 +221,7 @@ static bool recall(struct feed *f, const struct catalog_sample *s, struct array_
     return is_known;
 }
 
-bool look_is_known(struct feed *f, const struct catalog_sample *s)
+bool probe_is_known(struct feed *f, const struct catalog_sample *s)
 {
     struct learnt_identity id = {s->length, s->mtime_ns};
     struct scratch record = {0};
@@ -234,24 +234,24 @@ bool look_is_known(struct feed *f, const struct catalog_sample *s)
 static int look_anew(struct feed *f, const struct catalog_sample *s, int fd, struct array_file *out, struct fb_error *e)
 {
     FB_TRY(describe_open(&f->dataset, s, fd, f->arrays->allows_external, out, e));
-    int rc = look_check_named(f, s, fd, e); /* a format's reader in another process opens the name again */
+    int rc = probe_check_named(f, s, fd, e); /* a format's reader in another process opens the name again */
     if (rc < 0)
         array_file_free(out);
     else if (f->learnt)
-        look_keep(f, s, out);
+        probe_keep(f, s, out);
     return rc;
 }
 
 static int check_found(const struct feed *f, const struct catalog_sample *s, int rc, struct array_file *out, struct fb_error *e)
 {
-    if (rc == 0 && (rc = look_check_kind(f, s->key, out, e)) < 0)
+    if (rc == 0 && (rc = probe_check_kind(f, s->key, out, e)) < 0)
         array_file_free(out);
     if (rc < 0)
         error_at(e, s->key, -1);
     return rc;
 }
 
-int look_at_open_file(struct feed *f, const struct catalog_sample *s, int fd, struct array_file *out, struct fb_error *e)
+int probe_open_array(struct feed *f, const struct catalog_sample *s, int fd, struct array_file *out, struct fb_error *e)
 {
     int rc = recall(f, s, out) ? 0 : look_anew(f, s, fd, out, e);
     return check_found(f, s, rc, out, e);
@@ -263,7 +263,7 @@ static int open_and_look(struct feed *f, const struct catalog_sample *s, struct 
     int fd = open_file(&f->dataset, s, e);
     if (fd < 0)
         return fd;
-    int rc = look_see(s, fd, &seen, e);
+    int rc = probe_stat(s, fd, &seen, e);
     if (rc == 0)
         rc = look_anew(f, &seen, fd, out, e);
     close(fd);
@@ -274,13 +274,13 @@ static int look_through_feed(struct feed *f, const struct catalog_sample *s, str
 {
     if (!f->dataset.io)
         return open_and_look(f, s, out, e);
-    FB_TRY(look_in_store(f, s, out, e));
+    FB_TRY(probe_in_store(f, s, out, e));
     if (f->learnt)
-        look_keep(f, s, out);
+        probe_keep(f, s, out);
     return 0;
 }
 
-int look_at_file(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+int probe_array_file(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
 {
     int rc = recall(f, s, out) ? 0 : look_through_feed(f, s, out, e);
     return check_found(f, s, rc, out, e);

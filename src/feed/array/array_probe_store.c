@@ -30,7 +30,7 @@ static void start(struct io_wait *w, uint32_t i, const struct catalog_sample *s,
                    more);
 }
 
-static int await(const struct look_reader *l, struct io_wait *w, struct fb_error *e)
+static int await(const struct probe_reader *l, struct io_wait *w, struct fb_error *e)
 {
     int rc = io_wait_all(w, &(struct io_wait_stop){.interrupted = l->interrupted, .ctx = l->ctx});
     return rc < 0 ? error_set(e, rc, "dataset", "interrupted while files were looked into") : 0;
@@ -45,7 +45,7 @@ static int check_read(const struct io_wait *w, uint32_t i, struct fb_error *e)
     return error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of its own structure", (unsigned long long)(r->offset + r->got));
 }
 
-static int read_now(const struct look_reader *l, const struct catalog_sample *s, uint64_t offset, uint64_t length, uint8_t *out,
+static int read_now(const struct probe_reader *l, const struct catalog_sample *s, uint64_t offset, uint64_t length, uint8_t *out,
                     struct fb_error *e)
 {
     struct io_wait *w = io_wait_new(l->io, 1, length);
@@ -64,7 +64,7 @@ static int read_now(const struct look_reader *l, const struct catalog_sample *s,
 /* ---- an object as an array_source ---- */
 
 struct object {
-    const struct look_reader *reader;
+    const struct probe_reader *reader;
     const struct catalog_sample *sample;
     const uint8_t *head;
     uint64_t head_bytes;
@@ -110,7 +110,7 @@ static int refuse_hdf5(struct fb_error *e)
     return FB_E_UNSUPPORTED;
 }
 
-static int describe(const struct look_reader *l, const struct catalog_sample *s, const uint8_t *head, uint64_t n, struct array_file *out,
+static int describe(const struct probe_reader *l, const struct catalog_sample *s, const uint8_t *head, uint64_t n, struct array_file *out,
                     struct fb_error *e)
 {
     const struct array_ops *ops = array_find_format(head, n);
@@ -134,7 +134,7 @@ static uint64_t head_of(const struct catalog_sample *s)
     return s->length < HEAD_BYTES ? s->length : HEAD_BYTES;
 }
 
-int look_through(const struct look_reader *l, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+int probe_through(const struct probe_reader *l, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
 {
     uint8_t head[HEAD_BYTES];
     if (s->length == 0)
@@ -143,40 +143,40 @@ int look_through(const struct look_reader *l, const struct catalog_sample *s, st
     return describe(l, s, head, head_of(s), out, e);
 }
 
-static struct look_reader reader_of(const struct feed *f)
+static struct probe_reader reader_of(const struct feed *f)
 {
-    return (struct look_reader){f->io, f->interrupted, f->ctx};
+    return (struct probe_reader){f->io, f->interrupted, f->ctx};
 }
 
-int look_in_store(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+int probe_in_store(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
 {
-    struct look_reader l = reader_of(f);
-    return look_through(&l, s, out, e);
+    struct probe_reader l = reader_of(f);
+    return probe_through(&l, s, out, e);
 }
 
 /* ---- many at once ---- */
 
 static void keep_what_it_tells(struct feed *f, const struct catalog_sample *s, const struct io_wait *w, uint32_t i)
 {
-    struct look_reader l = reader_of(f);
+    struct probe_reader l = reader_of(f);
     struct array_file file;
     struct fb_error bad;
     error_clear(&bad);
     const struct io_request *r = io_wait_result(w, i);
     if (check_read(w, i, &bad) < 0 || describe(&l, s, r->buffer, r->length, &file, &bad) < 0)
         return; /* its own turn will say why */
-    look_keep(f, s, &file);
+    probe_keep(f, s, &file);
     array_file_free(&file);
 }
 
-int look_ahead_in_store(struct feed *f, uint64_t first, struct fb_error *e)
+int probe_ahead_in_store(struct feed *f, uint64_t first, struct fb_error *e)
 {
-    struct catalog_sample s[LOOK_AHEAD];
-    struct look_reader l = reader_of(f);
+    struct catalog_sample s[PROBE_AHEAD];
+    struct probe_reader l = reader_of(f);
     uint32_t n = 0;
-    for (uint64_t i = first; f->learnt && i < first + LOOK_AHEAD && i < catalog_count(f->dataset.catalog); i++) {
+    for (uint64_t i = first; f->learnt && i < first + PROBE_AHEAD && i < catalog_count(f->dataset.catalog); i++) {
         FB_TRY(catalog_sample(f->dataset.catalog, i, &s[n], e));
-        n += s[n].length > 0 && !look_is_known(f, &s[n]);
+        n += s[n].length > 0 && !probe_is_known(f, &s[n]);
     }
     struct io_wait *w = n ? io_wait_new(l.io, n, HEAD_BYTES) : NULL;
     if (!w)

@@ -120,7 +120,7 @@ static int decompress(struct array_walk *x, const struct array_chunk *c, const u
         FB_TRY(gather_read_one(&x->from, c->offset, c->length, again, e));
         stored = again;
     }
-    int rc = unfilter_chunk(&x->w->unfilter, x->layout, c->skips, stored, c->length, out, e);
+    int rc = decompress_chunk(&x->w->decompress, x->layout, c->skips, stored, c->length, out, e);
     if (rc < 0)
         error_at(e, x->from.path, (int64_t)c->offset);
     return rc;
@@ -129,7 +129,7 @@ static int decompress(struct array_walk *x, const struct array_chunk *c, const u
 /* In memory of the worker's own. NULL: an error. */
 static const uint8_t *data_apart(struct array_walk *x, const struct array_chunk *c, const uint8_t *stored, struct fb_error *e)
 {
-    uint8_t *data = worker_memory(x->f, &x->w->pixels, unfilter_chunk_bytes(x->layout), e);
+    uint8_t *data = worker_memory(x->f, &x->w->pixels, decompressed_chunk_bytes(x->layout), e);
     if (!data)
         error_at(e, x->from.path, (int64_t)c->offset);
     if (!data || x->held == c)
@@ -148,7 +148,7 @@ static const uint8_t *chunk_data(struct array_walk *x, uint64_t chunk, const uin
     const struct array_chunk *c = &x->layout->chunk[chunk];
     bool is_mine = false;
     if (x->cache)
-        *pinned = chunk_cache_get(x->cache, x->cache_key + chunk, unfilter_chunk_bytes(x->layout), &is_mine);
+        *pinned = chunk_cache_get(x->cache, x->cache_key + chunk, decompressed_chunk_bytes(x->layout), &is_mine);
     if (!*pinned)
         return data_apart(x, c, stored, e);
     int rc = is_mine ? decompress(x, c, stored, (*pinned)->data, e) : 0;
@@ -268,7 +268,7 @@ static int take_whole(struct array_walk *x, struct fb_error *e)
         uint8_t *out = rows ? rows + i * bytes : place_at(x, i);
         n = run_at(x, i, x->count);
         if (l->storage == ARRAY_OPAQUE)
-            FB_TRY(look_read_rows(x->f, &x->open, l, array_walk_row(x, i), n, out, e));
+            FB_TRY(probe_read_rows(x->f, &x->open, l, array_walk_row(x, i), n, out, e));
         else
             array_copy_from_whole(l, all, array_walk_row(x, i), n, out);
     }

@@ -1,4 +1,4 @@
-/* The ship's thread and what others tell it. Opening and figures are in device_copy_open.c. */
+/* The copying thread and what others tell it. Opening and figures are in device_copy_open.c. */
 #include "feed/device_copy.h"
 
 #include <errno.h>
@@ -31,17 +31,17 @@ static size_t bytes_on_device(const struct slot *s)
     return bytes ? bytes : ALIGNMENT;
 }
 
-static void give_buffer(struct ship *h, struct ship_buffer b)
+static void give_buffer(struct device_copy *h, struct device_copy_buffer b)
 {
     h->device->ops->give(h->device, b.memory, b.bytes);
     h->buffers--;
 }
 
 /* One that is large enough; those that are not are given back, to make room. */
-static bool take_spare(struct ship *h, size_t bytes, struct ship_buffer *out)
+static bool take_spare(struct device_copy *h, size_t bytes, struct device_copy_buffer *out)
 {
     while (h->spares) {
-        struct ship_buffer b = h->spare[--h->spares];
+        struct device_copy_buffer b = h->spare[--h->spares];
         if (b.bytes >= bytes) {
             *out = b;
             return true;
@@ -53,15 +53,15 @@ static bool take_spare(struct ship *h, size_t bytes, struct ship_buffer *out)
 
 static void fail(struct feed *f, const struct fb_error *e)
 {
-    if (!f->ship.error.code)
-        f->ship.error = *e;
+    if (!f->device_copy.error.code)
+        f->device_copy.error = *e;
     pthread_cond_broadcast(&f->consumer_wakes);
 }
 
-/* True: *out is a buffer. False: not now, or never again (then the ship has failed). */
-static bool take_buffer(struct feed *f, size_t bytes, struct ship_buffer *out)
+/* True: *out is a buffer. False: not now, or never again (then copying has failed). */
+static bool take_buffer(struct feed *f, size_t bytes, struct device_copy_buffer *out)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     h->most_bytes = bytes > h->most_bytes ? bytes : h->most_bytes;
     if (take_spare(h, bytes, out))
         return true;
@@ -69,7 +69,7 @@ static bool take_buffer(struct feed *f, size_t bytes, struct ship_buffer *out)
         return false;
     struct fb_error e;
     error_clear(&e);
-    *out = (struct ship_buffer){.bytes = h->most_bytes};
+    *out = (struct device_copy_buffer){.bytes = h->most_bytes};
     if (h->device->ops->take(h->device, out->bytes, &out->memory, &e) == 0) {
         h->buffers++;
         return true;
@@ -82,9 +82,9 @@ static bool take_buffer(struct feed *f, size_t bytes, struct ship_buffer *out)
     return false;
 }
 
-static void drop_buffer(struct ship *h, struct slot *s)
+static void drop_buffer(struct device_copy *h, struct slot *s)
 {
-    struct ship_buffer b = {s->device.memory, s->device.memory_bytes};
+    struct device_copy_buffer b = {s->device.memory, s->device.memory_bytes};
     s->device.memory = 0;
     if (!b.memory)
         return;
@@ -98,31 +98,31 @@ static void drop_buffer(struct ship *h, struct slot *s)
 
 static bool is_used(const struct slot *s)
 {
-    return s->device.is_shipped || s->device.streams > 0;
+    return s->device.is_queued || s->device.streams > 0;
 }
 
 /* 1: nothing reads it any more; 0: not yet; negative: the device has failed. A driver that is being unloaded runs nothing. */
-static int ask(struct ship *h, const struct slot *s, struct fb_error *e)
+static int ask(struct device_copy *h, const struct slot *s, struct fb_error *e)
 {
     const struct device_ops *ops = h->device->ops;
-    int rc = s->device.is_shipped ? ops->query(h->device, s->device.copied, e) : 1;
+    int rc = s->device.is_queued ? ops->query(h->device, s->device.copied, e) : 1;
     for (int i = 0; i < s->device.streams && rc == 1; i++)
         rc = ops->query(h->device, s->device.used[i], e);
     return rc == FB_E_STATE ? 1 : rc;
 }
 
-static void end_use(struct ship *h, struct slot *s)
+static void end_use(struct device_copy *h, struct slot *s)
 {
     drop_buffer(h, s);
-    s->device.is_shipped = false;
+    s->device.is_queued = false;
     s->device.streams = 0;
 }
 
 static void end_drain(struct feed *f, struct slot *s)
 {
-    end_use(&f->ship, s);
+    end_use(&f->device_copy, s);
     if (s->is_given)
-        ship_slot_free(f, s);
+        device_copy_slot_free(f, s);
     else
         feed_recycle(f, s);
 }
@@ -131,9 +131,9 @@ static void reap(struct feed *f)
 {
     struct fb_error e;
     error_clear(&e);
-    for (struct slot **at = &f->ship.draining; *at;) {
+    for (struct slot **at = &f->device_copy.draining; *at;) {
         struct slot *s = *at;
-        int rc = s->device.is_lost ? 0 : ask(&f->ship, s, &e);
+        int rc = s->device.is_lost ? 0 : ask(&f->device_copy, s, &e);
         if (rc < 0)
             fail(f, &e);
         if (rc != 1) {
@@ -145,9 +145,9 @@ static void reap(struct feed *f)
     }
 }
 
-bool ship_drains(struct feed *f, struct slot *s)
+bool device_copy_drains(struct feed *f, struct slot *s)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     if (!h->device || !is_used(s) || h->is_stopping)
         return false;
     if (s->state == SLOT_HELD && s->device.memory)
@@ -161,18 +161,18 @@ bool ship_drains(struct feed *f, struct slot *s)
 
 /* ---- shipping ---- */
 
-/* f->lock is held. The next batch to ship, unless there are enough on the device that nobody has taken. */
-static struct slot *next_to_ship(struct feed *f)
+/* f->lock is held. The next batch to copy, unless there are enough on the device that nobody has taken. */
+static struct slot *next_to_copy(struct feed *f)
 {
     uint32_t ahead = 0;
     struct slot *s = f->ahead_first;
     for (; s && s->state == SLOT_READY; s = s->next)
         ahead++;
-    return s && s->state == SLOT_FILLED && ahead < SHIP_AHEAD && f->ship.is_copying && !f->ship.error.code ? s : NULL;
+    return s && s->state == SLOT_FILLED && ahead < SHIP_AHEAD && f->device_copy.is_copying && !f->device_copy.error.code ? s : NULL;
 }
 
-/* Without the lock: the slot is the ship's. */
-static int queue_copies(struct ship *h, struct slot *s, struct ship_buffer b, struct fb_error *e)
+/* Without the lock: the slot belongs to the copying thread. */
+static int queue_copies(struct device_copy *h, struct slot *s, struct device_copy_buffer b, struct fb_error *e)
 {
     uintptr_t to = b.memory;
     int rc = 0;
@@ -180,18 +180,18 @@ static int queue_copies(struct ship *h, struct slot *s, struct ship_buffer b, st
         struct fb_array *a = &s->array[i];
         if (a->bytes)
             rc = h->device->ops->copy(h->device, to, a->data, a->bytes, e);
-        s->device.is_shipped |= rc == 0 && a->bytes;
+        s->device.is_queued |= rc == 0 && a->bytes;
         a->data = (void *)to;
         to += align_up(a->bytes);
     }
     if (rc == 0)
         rc = h->device->ops->record(h->device, s->device.copied, DEVICE_COPY_STREAM, e);
-    s->device.is_lost = rc < 0 && s->device.is_shipped; /* something may be under way, and no event tells when it is done */
+    s->device.is_lost = rc < 0 && s->device.is_queued; /* something may be under way, and no event tells when it is done */
     return rc;
 }
 
 /* f->lock is held, but let go while the copies are queued. The plan may be dropped meanwhile. */
-static void ship_slot(struct feed *f, struct slot *s, struct ship_buffer b)
+static void device_copy_slot(struct feed *f, struct slot *s, struct device_copy_buffer b)
 {
     struct fb_error e;
     error_clear(&e);
@@ -199,7 +199,7 @@ static void ship_slot(struct feed *f, struct slot *s, struct ship_buffer b)
     s->device.memory = b.memory;
     s->device.memory_bytes = b.bytes;
     pthread_mutex_unlock(&f->lock);
-    int rc = queue_copies(&f->ship, s, b, &e);
+    int rc = queue_copies(&f->device_copy, s, b, &e);
     pthread_mutex_lock(&f->lock);
     if (rc < 0) {
         fail(f, &e);
@@ -207,7 +207,7 @@ static void ship_slot(struct feed *f, struct slot *s, struct ship_buffer b)
         if (!error_is_shared(s->error))
             *s->error = e;
     }
-    atomic_fetch_add_explicit(&f->ship.shipped, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->device_copy.shipped, 1, memory_order_relaxed);
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         feed_recycle(f, s);
         return;
@@ -218,22 +218,22 @@ static void ship_slot(struct feed *f, struct slot *s, struct ship_buffer b)
         pthread_cond_signal(&f->consumer_wakes);
 }
 
-static bool may_go_on(const struct ship *h)
+static bool may_go_on(const struct device_copy *h)
 {
     return !h->is_stopping || h->draining;
 }
 
-static void *ship_main(void *arg)
+static void *device_copy_main(void *arg)
 {
     struct feed *f = arg;
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     pthread_mutex_lock(&f->lock);
     while (may_go_on(h) && !(h->is_stopping && clock_now_ns() >= h->stop_ns)) {
         reap(f);
-        struct ship_buffer b;
-        struct slot *s = h->is_stopping ? NULL : next_to_ship(f);
+        struct device_copy_buffer b;
+        struct slot *s = h->is_stopping ? NULL : next_to_copy(f);
         if (s && take_buffer(f, bytes_on_device(s), &b)) {
-            ship_slot(f, s, b);
+            device_copy_slot(f, s, b);
             continue;
         }
         uint64_t since = clock_now_ns();
@@ -248,36 +248,36 @@ static void *ship_main(void *arg)
     return NULL;
 }
 
-enum slot_state ship_filled(struct feed *f, struct slot *s)
+enum slot_state device_copy_filled(struct feed *f, struct slot *s)
 {
-    if (!f->ship.is_copying || s->error)
+    if (!f->device_copy.is_copying || s->error)
         return SLOT_READY;
-    pthread_cond_signal(&f->ship.wakes);
+    pthread_cond_signal(&f->device_copy.wakes);
     return SLOT_FILLED;
 }
 
-void ship_taken(struct feed *f, struct slot *s)
+void device_copy_taken(struct feed *f, struct slot *s)
 {
-    if (!f->ship.device)
+    if (!f->device_copy.device)
         return;
-    f->ship.held += s->device.memory != 0;
-    pthread_cond_signal(&f->ship.wakes);
+    f->device_copy.held += s->device.memory != 0;
+    pthread_cond_signal(&f->device_copy.wakes);
 }
 
 /* ---- starting, stopping ---- */
 
-int ship_start(struct feed *f, struct fb_error *e)
+int device_copy_start(struct feed *f, struct fb_error *e)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     if (!h->device || h->has_thread)
         return 0;
-    FB_TRY(thread_start_prompt(&h->thread, "fb-ship", ship_main, f, e));
+    FB_TRY(thread_start_prompt(&h->thread, "fb-copy", device_copy_main, f, e));
     h->has_thread = true;
     return 0;
 }
 
 /* The device may still read it, and nobody can tell until when. Reachable, because it is left on purpose. */
-static void keep_for_ever(struct ship *h, struct slot *s)
+static void keep_for_ever(struct device_copy *h, struct slot *s)
 {
     static _Atomic(struct slot *) kept;
     h->lost++;
@@ -286,9 +286,9 @@ static void keep_for_ever(struct ship *h, struct slot *s)
         ;
 }
 
-bool ship_stop(struct feed *f, uint64_t timeout_ns)
+bool device_copy_stop(struct feed *f, uint64_t timeout_ns)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     if (!h->device)
         return true;
     pthread_mutex_lock(&f->lock);
@@ -307,9 +307,9 @@ bool ship_stop(struct feed *f, uint64_t timeout_ns)
     return true;
 }
 
-bool ship_wait_for(struct feed *f, struct slot *s)
+bool device_copy_wait_for(struct feed *f, struct slot *s)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     struct fb_error e;
     error_clear(&e);
     if (!h->device || !is_used(s))
@@ -331,7 +331,7 @@ bool ship_wait_for(struct feed *f, struct slot *s)
 /* ---- the program's streams ---- */
 
 /* f->lock is held. Where the stream is in the slot's list; beyond the end of a full one, the last is made to wait for it instead. */
-static int note_stream(struct ship *h, struct slot *s, uintptr_t stream, struct fb_error *e)
+static int note_stream(struct device_copy *h, struct slot *s, uintptr_t stream, struct fb_error *e)
 {
     struct slot_device *d = &s->device;
     for (int i = 0; i < d->streams; i++)
@@ -349,9 +349,9 @@ static int note_stream(struct ship *h, struct slot *s, uintptr_t stream, struct 
     return 0;
 }
 
-int ship_use(struct feed *f, struct slot *s, uintptr_t stream, struct fb_error *e)
+int device_copy_use(struct feed *f, struct slot *s, uintptr_t stream, struct fb_error *e)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     if (!h->device)
         return 0;
     bool is_thread = h->device->ops->memory == FB_EMULATED && stream == 0;
@@ -361,12 +361,12 @@ int ship_use(struct feed *f, struct slot *s, uintptr_t stream, struct fb_error *
         pthread_mutex_unlock(&f->lock);
         FB_TRY(rc);
     }
-    return s->device.is_shipped ? h->device->ops->wait(h->device, s->device.copied, stream, e) : 0;
+    return s->device.is_queued ? h->device->ops->wait(h->device, s->device.copied, stream, e) : 0;
 }
 
-void ship_released(struct feed *f, struct slot *s)
+void device_copy_released(struct feed *f, struct slot *s)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     struct fb_error e;
     error_clear(&e);
     for (int i = 0; i < s->device.streams; i++) {

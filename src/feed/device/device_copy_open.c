@@ -25,13 +25,13 @@ static int open_to_pin(struct device **out, struct fb_error *e)
 /* As a DataLoader does: without a driver to lock pages, batches are in ordinary memory, and that is said. */
 static void say_unpinned(struct feed *f, const char *why)
 {
-    snprintf(f->ship.reason, sizeof(f->ship.reason), "%s", why);
+    snprintf(f->device_copy.reason, sizeof(f->device_copy.reason), "%s", why);
     log_line(&f->log, LOG_WARN, "pin_memory: batches are in ordinary memory, not page-locked: %s", why);
 }
 
-int ship_open(struct feed *f, const char *device, bool pins, struct fb_error *e)
+int device_copy_open(struct feed *f, const char *device, bool pins, struct fb_error *e)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     h->is_wanted = pins || (device && *device);
     if (device && *device) {
         FB_TRY(device_open(&h->device, device, e));
@@ -50,7 +50,7 @@ int ship_open(struct feed *f, const char *device, bool pins, struct fb_error *e)
     return 0;
 }
 
-static void free_events(struct ship *h, struct slot *s)
+static void free_events(struct device_copy *h, struct slot *s)
 {
     if (s->device.copied)
         h->device->ops->event_free(h->device, s->device.copied);
@@ -59,7 +59,7 @@ static void free_events(struct ship *h, struct slot *s)
             h->device->ops->event_free(h->device, s->device.used[i]);
 }
 
-static int make_events(struct ship *h, struct slot *s, struct fb_error *e)
+static int make_events(struct device_copy *h, struct slot *s, struct fb_error *e)
 {
     FB_TRY(h->device->ops->event_new(h->device, &s->device.copied, e));
     for (int i = 0; i < SLOT_STREAMS; i++)
@@ -70,7 +70,7 @@ static int make_events(struct ship *h, struct slot *s, struct fb_error *e)
 /* Ordinary memory does as well, only slower. */
 static void pin_slot(struct feed *f, struct slot *s)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     struct fb_error e;
     error_clear(&e);
     if (!s->shape->bytes) /* of empty arrays: there is nothing to copy */
@@ -84,9 +84,9 @@ static void pin_slot(struct feed *f, struct slot *s)
     h->has_warned = true;
 }
 
-struct slot *ship_slot_new(struct feed *f)
+struct slot *device_copy_slot_new(struct feed *f)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     struct slot *s = slot_new(&f->shape, f, sizeof(struct load));
     if (!s || !h->device)
         return s;
@@ -96,16 +96,16 @@ struct slot *ship_slot_new(struct feed *f)
         if (!h->error.code)
             h->error = e;
         pthread_cond_broadcast(&f->consumer_wakes);
-        ship_slot_free(f, s);
+        device_copy_slot_free(f, s);
         return NULL;
     }
     pin_slot(f, s);
     return s;
 }
 
-void ship_slot_free(struct feed *f, struct slot *s)
+void device_copy_slot_free(struct feed *f, struct slot *s)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     if (h->device) {
         free_events(h, s);
         if (s->device.is_pinned)
@@ -114,22 +114,22 @@ void ship_slot_free(struct feed *f, struct slot *s)
     slot_free(s);
 }
 
-void ship_close(struct feed *f)
+void device_copy_close(struct feed *f)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     if (!h->device)
         return;
     while (h->spares) {
-        struct ship_buffer b = h->spare[--h->spares];
+        struct device_copy_buffer b = h->spare[--h->spares];
         h->device->ops->give(h->device, b.memory, b.bytes);
     }
     h->device->ops->close(h->device);
     h->device = NULL;
 }
 
-void ship_metrics(struct feed *f, struct metrics *m)
+void device_copy_metrics(struct feed *f, struct metrics *m)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     struct device_figures g = {0};
     if (!h->is_wanted)
         return;
@@ -143,9 +143,9 @@ void ship_metrics(struct feed *f, struct metrics *m)
     metrics_set_ns(m, "device.waiting_for_buffers_seconds", atomic_load_explicit(&h->held_back_ns, memory_order_relaxed));
 }
 
-void ship_stats(struct feed *f, const struct metrics *m, struct json_writer *w)
+void device_copy_stats(struct feed *f, const struct metrics *m, struct json_writer *w)
 {
-    struct ship *h = &f->ship;
+    struct device_copy *h = &f->device_copy;
     if (!h->is_wanted) {
         json_put(w, J_NULL("device"));
         return;

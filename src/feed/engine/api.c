@@ -176,7 +176,7 @@ int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_size)
 enum fb_memory fb_batch_memory(const fb_batch *b, int *device)
 {
     const struct slot *s = slot_of(b);
-    const struct device *d = ((struct feed *)s->owner)->ship.device;
+    const struct device *d = ((struct feed *)s->owner)->device_copy.device;
     if (device)
         *device = d ? d->index : 0;
     return s->device.memory ? d->ops->memory : s->device.is_pinned ? FB_PINNED : FB_HOST;
@@ -189,7 +189,7 @@ int fb_use_batch(fb_batch *b, uintptr_t stream, struct fb_error *e)
     struct feed *f = s->owner;
     if (f->pid != getpid())
         return error_set(e, FB_E_FORKED, "feed", "this batch belongs to another process (%d)", (int)f->pid);
-    return ship_use(f, s, stream, e ? e : &unused);
+    return device_copy_use(f, s, stream, e ? e : &unused);
 }
 
 void fb_retain_batch(fb_batch *b)

@@ -25,7 +25,7 @@ int feed_check_usable(const struct feed *f, struct fb_error *e)
 
 void feed_recycle(struct feed *f, struct slot *s)
 {
-    if (ship_drains(f, s))
+    if (device_copy_drains(f, s))
         return; /* comes back here when the device has done with it */
     s->state = SLOT_FREE;
     s->next = f->free_slots;
@@ -40,7 +40,7 @@ void feed_replan(struct feed *f, const struct run *r)
         struct slot *next = s->next;
         if (s->state == SLOT_READY || s->state == SLOT_FILLED)
             feed_recycle(f, s);
-        s = next; /* those still filling or being shipped recycle themselves when that is done */
+        s = next; /* those still filling or being copied recycle themselves when that is done */
     }
     f->ahead_first = f->ahead_last = NULL;
     f->ahead = 0;
@@ -128,7 +128,7 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
     FB_TRY(feed_check_usable(f, e));
     FB_TRY(feed_resolve(f, e));
     FB_TRY(feed_check_memory(f, crew_least_memory(f), e));
-    FB_TRY(ship_start(f, e));
+    FB_TRY(device_copy_start(f, e));
     FB_TRY(start_planner(f, e));
     pthread_mutex_lock(&f->lock);
     struct run r = feed_wanted_run(f, epoch);
@@ -180,10 +180,10 @@ static int wait_for_head(struct feed *f, struct fb_error *e)
             feed_end_epoch(f);
             break;
         }
-        if (f->ship.error.code) {
-            rc = f->ship.error.code;
+        if (f->device_copy.error.code) {
+            rc = f->device_copy.error.code;
             if (e && !e->code)
-                *e = f->ship.error;
+                *e = f->device_copy.error;
             break;
         }
         if (thread_cond_wait_until(&f->consumer_wakes, &f->lock, ask_at))
@@ -314,7 +314,7 @@ static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
         feed_end_epoch(f);
         return rc;
     }
-    ship_taken(f, s);
+    device_copy_taken(f, s);
     count_wait(f, called_ns, s);
     f->live_next++;
     f->at.position = s->end;
@@ -385,19 +385,19 @@ void feed_release(struct slot *s)
         return;
     if (f->pid != getpid())
         return; /* a forked child's copy: the parent has the real one */
-    ship_released(f, s);
+    device_copy_released(f, s);
     pthread_mutex_lock(&f->lock);
     if (!s->is_given)
         unhold(f, s);
-    bool is_away = ship_drains(f, s);
+    bool is_away = device_copy_drains(f, s);
     pthread_mutex_unlock(&f->lock);
-    if (!is_away && ship_wait_for(f, s)) {
+    if (!is_away && device_copy_wait_for(f, s)) {
         pthread_mutex_lock(&f->lock);
         bool is_ours = !s->is_given;
         if (is_ours)
             feed_recycle(f, s);
         else
-            ship_slot_free(f, s);
+            device_copy_slot_free(f, s);
         pthread_mutex_unlock(&f->lock);
     }
     feed_unref(f);

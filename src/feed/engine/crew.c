@@ -181,14 +181,14 @@ void worker_init(struct worker *w, struct budget *budget)
     *w = (struct worker){0};
     w->bytes.budget = w->pixels.budget = w->work.budget = w->known.budget = budget;
     w->labels.budget = w->mapped[0].budget = w->mapped[1].budget = w->pieces.budget = budget;
-    unfilter_init(&w->unfilter, budget);
+    decompress_init(&w->decompress, budget);
     codec_state_init(&w->codec, budget);
 }
 
 void worker_free(struct worker *w)
 {
     free_scratch(w);
-    unfilter_free(&w->unfilter);
+    decompress_free(&w->decompress);
     codec_state_free(&w->codec);
 }
 
@@ -200,8 +200,8 @@ static void ease(struct crew *c, struct worker *w)
     w->pressure_seen = pressure;
     free_scratch(w);
     scratch_free(&w->codec.scratch);
-    scratch_free(&w->unfilter.work[0]);
-    scratch_free(&w->unfilter.work[1]);
+    scratch_free(&w->decompress.work[0]);
+    scratch_free(&w->decompress.work[1]);
 }
 
 static void run_chain(struct crew *c, struct worker *w, struct feed *f, struct load *l)
@@ -427,7 +427,7 @@ static void watch_feeds(struct crew *c)
     for (struct feed *f = c->feeds; f;) {
         f->inside++;
         pthread_mutex_unlock(&c->lock);
-        watchdog_look(f);
+        watchdog_check(f);
         pthread_mutex_lock(&c->lock);
         struct feed *next = is_here(c, f) ? f->next_feed : NULL; /* if it left, its neighbours may have, too: next time */
         if (step_out(c, f)) {

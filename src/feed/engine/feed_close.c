@@ -19,7 +19,7 @@
 
 /* How long close waits for each, together less than a second. A worker may be in the middle of a large image. */
 static const uint64_t lock_ns = 50000000, threads_end_ns = 500000000, planner_joins_ns = 20000000, io_ends_ns = 150000000,
-                      ship_ends_ns = 50000000, silence_ns = 20000000;
+                      device_ends_ns = 50000000, silence_ns = 20000000;
 
 static _Atomic uint32_t left_reads; /* only shown: relaxed */
 
@@ -78,7 +78,7 @@ void feed_unref(struct feed *f)
         planner_drop_free_slots(f);
         reads_trim(&f->reads);
     }
-    ship_close(f);
+    device_copy_close(f);
     feed_free_bad(f);
     free(f->held_slots);
     free(f->given);
@@ -94,7 +94,7 @@ void feed_unref(struct feed *f)
     crew_unref(f->crew);
     pthread_cond_destroy(&f->planner_wakes);
     pthread_cond_destroy(&f->consumer_wakes);
-    pthread_cond_destroy(&f->ship.wakes);
+    pthread_cond_destroy(&f->device_copy.wakes);
     pthread_mutex_destroy(&f->lock);
     pthread_mutex_destroy(&f->bad_lock);
     free(f);
@@ -150,7 +150,7 @@ void feed_finish(struct feed *f)
     void *map_ctx = f->map_ctx;
     ask_to_end(f); /* once more: who was late may have planned a batch, or had the lock when it was asked for */
     uint32_t reads = f->io ? f->io->ops->close(f->io, io_ends_ns) : 0;
-    bool is_stuck = !ship_stop(f, ship_ends_ns) || reads;
+    bool is_stuck = !device_copy_stop(f, device_ends_ns) || reads;
     if (f->has_joined)
         crew_leave(f);
     f->has_joined = false;

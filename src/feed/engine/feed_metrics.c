@@ -138,6 +138,6 @@ void feed_metrics(struct feed *f, struct metrics *m)
     fill_decoded(m, f);
     if (f->kind->metrics)
         f->kind->metrics(f, m);
-    ship_metrics(f, m);
+    device_copy_metrics(f, m);
     loop_metrics(&f->loop, m);
 }

@@ -208,7 +208,7 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
     pthread_mutex_init(&f->bad_lock, NULL);
     thread_cond_init(&f->planner_wakes);
     thread_cond_init(&f->consumer_wakes);
-    thread_cond_init(&f->ship.wakes);
+    thread_cond_init(&f->device_copy.wakes);
     error_clear(&f->epoch_error);
     error_clear(&f->plan_error);
     if ((o->rank < 0) != (o->world_size < 0))
@@ -334,7 +334,7 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     if (f->kind->open)
         FB_TRY(f->kind->open(f, o, e));
     FB_TRY(source_cache_open(f, o, f->io_depth, e));
-    FB_TRY(ship_open(f, o->device, o->pin_memory != 0, e));
+    FB_TRY(device_copy_open(f, o->device, o->pin_memory != 0, e));
     FB_TRY(check_batch_fits(f, e));
     return audit_open(f, o, e);
 }

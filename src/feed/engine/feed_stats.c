@@ -88,7 +88,7 @@ int feed_stats_json(struct feed *f, char *out, size_t out_size)
     metrics_put_object(&w, &m, "learnt");
     metrics_put_object(&w, &m, "chunks");
     put_maps(&w, f);
-    ship_stats(f, &m, &w);
+    device_copy_stats(f, &m, &w);
     metrics_put_object(&w, &m, "loop");
     put_bad(&w, f);
     json_end(&w);

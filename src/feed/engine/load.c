@@ -43,7 +43,7 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample)
 {
     l->needs_aim = l->would_block = l->has_begun = false;
     l->file = 0;
-    part_give_up(l);
+    partial_read_give_up(l);
     l->selected = sample;
     l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
     struct fb_error *e = NULL;
@@ -80,7 +80,7 @@ static void publish(struct feed *f, struct slot *s)
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         feed_recycle(f, s);
     } else {
-        s->state = ship_filled(f, s);
+        s->state = device_copy_filled(f, s);
         s->ready_ns = clock_now_ns();
         if (is_full(f))
             atomic_store_explicit(&f->is_ample, true, memory_order_relaxed);
@@ -175,7 +175,7 @@ struct io_request load_request(const struct feed *f, struct load *l, uint8_t *bu
         .owner = l,
         .goes_first = l->has_begun || l->attempt > 0,
         .expected_mtime_ns = l->where.mtime_ns,
-        .must_match = !is_whole && !is_part, /* parts are compared by part_is_spoilt */
+        .must_match = !is_whole && !is_part, /* parts are compared by partial_read_is_spoilt */
         .error = e,
     };
 }

@@ -91,7 +91,7 @@ static struct slot *get_slot(struct feed *f, bool *is_poor)
     *is_poor = !budget_take(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
     if (*is_poor)
         return NULL;
-    s = ship_slot_new(f);
+    s = device_copy_slot_new(f);
     if (!s) {
         budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
         *is_poor = true;
@@ -109,7 +109,7 @@ void planner_drop_free_slots(struct feed *f)
         struct slot *s = f->free_slots;
         f->free_slots = s->next;
         size_t bytes = f->slot_total_bytes + s->rows_capacity;
-        ship_slot_free(f, s);
+        device_copy_slot_free(f, s);
         f->owned--;
         budget_give(f->budget, MEMORY_SLOTS, bytes);
     }
@@ -248,7 +248,7 @@ static bool issue(struct plan_state *p)
             continue;
         }
         if (l->may_part)
-            part_prepare(f, l, &p->known);
+            partial_read_prepare(f, l, &p->known);
         if (l->error || l->reads_itself || goes_straight(f, l)) {
             *tail = l;
             tail = &l->next;

@@ -55,7 +55,7 @@ static void compose(const struct feed *f, const struct slot *s, uint64_t now, ui
     const struct load *l = s ? oldest_load(s) : NULL;
     if (s && (s->state == SLOT_FILLED || s->state == SLOT_SHIPPING)) {
         text_words(out, out_size, "waiting %.0f s for the next batch: it is ready, but the device (%s) still uses the %u buffers before it",
-                   (double)waited_ns / 1e9, f->ship.device->title, f->ship.buffers);
+                   (double)waited_ns / 1e9, f->device_copy.device->title, f->device_copy.buffers);
         return;
     }
     if (!l) {
@@ -72,7 +72,7 @@ static void compose(const struct feed *f, const struct slot *s, uint64_t now, ui
                (double)(now - atomic_load_explicit(&l->since_ns, memory_order_relaxed)) / 1e9);
 }
 
-void watchdog_look(struct feed *f)
+void watchdog_check(struct feed *f)
 {
     uint64_t since = atomic_load_explicit(&f->waiting_since_ns, memory_order_relaxed), now = clock_now_ns();
     if (since == 0 || now - since < patience_ns())

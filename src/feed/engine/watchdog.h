@@ -5,6 +5,6 @@
 #include "feed/feed.h"
 
 /* Called about once a second by the helper thread. Logs after FULLBORE_WATCHDOG seconds (default 10) of waiting, then at each doubling. */
-void watchdog_look(struct feed *f);
+void watchdog_check(struct feed *f);
 
 #endif

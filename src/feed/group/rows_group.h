@@ -44,7 +44,7 @@ static inline bool rows_are_in_chunks(const struct array_layout *l)
 static inline void rows_aim(struct array_walk *x, const struct array_object *o, int field)
 {
     bool is_sure = atomic_load_explicit(&o->is_in_memory, memory_order_relaxed);
-    x->open = (struct look_open){.seen = &o->seen, .fd = o->fd, .file = &o->file};
+    x->open = (struct probed_file){.seen = &o->seen, .fd = o->fd, .file = &o->file};
     x->from = (struct gather_source){o->fd, o->seen.key, x->f->cache ? &o->kept : NULL, is_sure};
     x->layout = o->layout[field];
     x->conversion = &o->conversion[field];

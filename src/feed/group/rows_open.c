@@ -96,13 +96,13 @@ static int add_object_fields(struct arrays *a, struct array_object *o, struct fb
 /* As the open file is now: the catalog may be older. */
 static int see_object(struct feed *f, struct array_object *o, const struct catalog_sample *s, struct fb_error *e)
 {
-    if (look_see(s, o->fd, &o->seen, e) < 0) {
+    if (probe_stat(s, o->fd, &o->seen, e) < 0) {
         error_at(e, s->key, -1);
         return e->code;
     }
     if (o->seen.length != s->length || o->seen.mtime_ns != s->mtime_ns)
         atomic_fetch_add_explicit(&f->changed, 1, memory_order_relaxed);
-    return look_at_open_file(f, &o->seen, o->fd, &o->file, e);
+    return probe_open_array(f, &o->seen, o->fd, &o->file, e);
 }
 
 static int open_object(struct feed *f, struct array_object *o, uint64_t sample, struct fb_error *e)
@@ -158,7 +158,7 @@ static uint64_t smallest_chunks(const struct arrays *a)
         uint64_t least = UINT64_MAX;
         for (uint64_t k = 0; k < a->objects; k++) {
             const struct array_object *o = &a->object[k];
-            uint64_t bytes = rows_are_in_chunks(o->layout[i]) ? unfilter_chunk_bytes(o->layout[i]) : UINT64_MAX;
+            uint64_t bytes = rows_are_in_chunks(o->layout[i]) ? decompressed_chunk_bytes(o->layout[i]) : UINT64_MAX;
             least = bytes < least ? bytes : least;
         }
         sum += least == UINT64_MAX ? 0 : least;

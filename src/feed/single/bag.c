@@ -38,7 +38,7 @@ static int open_file(struct feed *f, const struct catalog_sample *s, struct gath
     out->fd = openat(f->dataset.root_fd, s->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     int rc;
     if (out->fd >= 0)
-        rc = look_see(s, out->fd, &out->seen, e);
+        rc = probe_stat(s, out->fd, &out->seen, e);
     else if (errno == ENOENT)
         rc = error_set(e, FB_E_NOT_FOUND, "read", "it has vanished since the data set was catalogued");
     else
@@ -62,7 +62,7 @@ static int open_part(struct bag *b, uint32_t i, struct fb_error *e)
     if (b->f->cache)
         source_cache_describe(b->f, &file->seen, i ? CACHE_NO_INDEX : b->l->selected, &file->object);
     b->part[i] = (struct bag_part){.where = file->seen, .fd = file->fd, .file = &file->arrays};
-    return look_at_open_file(b->f, &file->seen, file->fd, &file->arrays, e);
+    return probe_open_array(b->f, &file->seen, file->fd, &file->arrays, e);
 }
 
 /* What the load came back with. A file that was written to meanwhile was read partly before and partly after. */
@@ -70,7 +70,7 @@ static int take_back_part(struct bag *b, uint32_t i, struct fb_error *e)
 {
     const struct gather_file *file = &b->l->waited->file[i];
     b->part[i] = (struct bag_part){.where = file->seen, .fd = file->fd, .file = &file->arrays};
-    return look_check_unchanged(b->f, &file->seen, file->fd, e);
+    return probe_check_unchanged(b->f, &file->seen, file->fd, e);
 }
 
 static int look_at_parts(struct bag *b, struct fb_error *e)
@@ -183,8 +183,8 @@ static int bag_fill(struct worker *w, struct feed *f, struct load *l, const uint
     uint64_t since = clock_now_ns();
     gather_start(&b.walk.gather, w);
     FB_TRY(copy_labels(&b, e));
-    FB_TRY(look_into_bytes(bytes, n, NULL, false, &file, e));
-    int rc = look_check_kind(f, l->where.key, &file, e);
+    FB_TRY(probe_bytes(bytes, n, NULL, false, &file, e));
+    int rc = probe_check_kind(f, l->where.key, &file, e);
     if (rc == 0)
         rc = place_bytes(&b, e);
     array_file_free(&file);

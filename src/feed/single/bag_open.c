@@ -87,7 +87,7 @@ static int survey_sample(struct survey *v, uint64_t sample, uint64_t *rows, stru
         struct fb_error bad;
         error_clear(&bad);
         FB_TRY(catalog_part(f->dataset.catalog, sample, i, &s, e));
-        if (look_at_file(f, &s, &file, &bad) < 0) {
+        if (probe_array_file(f, &s, &file, &bad) < 0) {
             *rows = UNKNOWN;
             return 0;
         }
@@ -124,8 +124,8 @@ static int survey_all(struct survey *v, const fb_options *o, struct fb_error *e)
         return arrays_no_memory(e);
     for (uint64_t i = 0; i < count; i++) {
         FB_TRY(pulse(v, o, i, count, e));
-        if (f->dataset.io && i % LOOK_AHEAD == 0)
-            FB_TRY(look_ahead_in_store(f, i, e));
+        if (f->dataset.io && i % PROBE_AHEAD == 0)
+            FB_TRY(probe_ahead_in_store(f, i, e));
         FB_TRY(survey_sample(v, i, &a->length[i], e));
         if (a->length[i] != UNKNOWN && a->length[i] > a->longest)
             a->longest = a->length[i];

@@ -12,7 +12,7 @@ static int aim_walk(struct bag *b, int field, uint64_t before, struct array_conv
     const struct gather *g = &x->gather;
     FB_TRY(arrays_prepare_conversion(a, field, l, c, e));
     struct picked p = bag_picked(b, field, l);
-    x->open = (struct look_open){&b->now->where, b->now->fd, b->bytes, b->now->file};
+    x->open = (struct probed_file){&b->now->where, b->now->fd, b->bytes, b->now->file};
     x->from = (struct gather_source){.fd = b->now->fd, .path = b->now->where.key};
     x->from.object = b->f->cache && g->files ? &g->file[b->now - b->part].object : NULL;
     x->layout = l;

@@ -100,11 +100,11 @@ int bag_place_sound(struct bag *b, const struct array_layout *l, const uint8_t *
 
 int bag_place_compressed(struct bag *b, const struct array_layout *l, struct fb_error *e)
 {
-    struct look_open open = {&b->now->where, b->now->fd, b->bytes, b->now->file};
+    struct probed_file open = {&b->now->where, b->now->fd, b->bytes, b->now->file};
     uint8_t *frames = worker_memory(b->f, &b->w->mapped[1], b->clip.frames * array_row_bytes(l) + 64, e);
     if (!frames)
         return e->code;
-    FB_TRY(look_read_rows(b->f, &open, l, b->clip.first, b->clip.frames, frames, e));
+    FB_TRY(probe_read_rows(b->f, &open, l, b->clip.first, b->clip.frames, frames, e));
     return bag_place_sound(b, l, frames, e);
 }
 

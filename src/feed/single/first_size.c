@@ -36,7 +36,7 @@ static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, si
     FB_TRY(image_load_header(f, bytes, n, &h, &codec, e));
     void *values[FB_MAX_FIELDS] = {0};
     uint8_t *memory = values_of(f, selected, values, e);
-    int rc = memory ? chain_size_of(&f->chain, &h, values, height, width, e) : e->code;
+    int rc = memory ? step_chain_size_of(&f->chain, &h, values, height, width, e) : e->code;
     free(memory);
     return rc;
 }

@@ -12,8 +12,8 @@ struct image_load {
     struct worker *w;
     struct feed *f;
     struct load *l;
-    const struct chain *chain; /* the masks' have their own */
-    int field;                 /* of the batch, that it goes into */
+    const struct step_chain *chain; /* the masks' have their own */
+    int field;                      /* of the batch, that it goes into */
     void *label[FB_MAX_FIELDS];
     struct image image; /* between parts: packed, in w->mapped[at] */
     int at;
@@ -74,7 +74,7 @@ static int plan_part(struct image_load *p, int part, const struct image_header *
 {
     const struct load *l = p->l;
     struct rng rng = rng_stream(RNG_TRANSFORM, p->f->seed, l->slot->epoch, l->position, l->attempt);
-    FB_TRY(chain_plan(p->chain, part, h, rng, p->label, plan, e));
+    FB_TRY(step_chain_plan(p->chain, part, h, rng, p->label, plan, e));
     if (l->file == 0)
         pipeline_keep_draws(p->chain->part, part, plan, slot_draws(l->slot, l->place));
     return part == p->chain->map_count && pipeline_dtype(p->chain->part[part]) != FB_UINT64
@@ -87,7 +87,7 @@ static int place_of_part(struct image_load *p, int part, const struct plan *plan
 {
     struct feed *f = p->f;
     if (part == p->chain->map_count) {
-        const struct pipeline *last = chain_last(p->chain);
+        const struct pipeline *last = step_chain_last(p->chain);
         *out = (struct place){slot_at(p->l->slot, p->field, p->l->place), pipeline_dtype(last), pipeline_layout(last), f->out_height,
                               f->out_width};
         return 0;
@@ -353,7 +353,7 @@ static int call_map(struct image_load *p, int step, struct fb_error *e)
 {
     struct feed *f = p->f;
     struct load *l = p->l;
-    const struct pipeline *last = chain_last(&f->chain);
+    const struct pipeline *last = step_chain_last(&f->chain);
     struct fb_array labels[FB_MAX_FIELDS];
     show_labels(p, labels);
     struct rng rng = rng_stream(RNG_MAP, rng_mix(f->seed, (uint64_t)step), l->slot->epoch, l->position, l->attempt);

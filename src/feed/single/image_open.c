@@ -25,25 +25,25 @@ static int refuse_map(struct fb_error *e)
 static int image_open(struct feed *f, const fb_options *o, struct fb_error *e)
 {
     f->reads_parts = f->learnt && !f->raw_height;
-    FB_TRY(chain_open(&f->chain, o->transforms, o->dtype, o->layout, o->exif != 0, e));
-    FB_TRY(chain_bind(&f->chain, &f->labels, e));
-    if (pipeline_dtype(chain_last(&f->chain)) == FB_UINT64)
+    FB_TRY(step_chain_open(&f->chain, o->transforms, o->dtype, o->layout, o->exif != 0, e));
+    FB_TRY(step_chain_bind(&f->chain, &f->labels, e));
+    if (pipeline_dtype(step_chain_last(&f->chain)) == FB_UINT64)
         f->files = (struct files){0}; /* a digest is of the picture */
     FB_TRY(files_open_masks(&f->files, o, &f->labels, e));
     if (f->chain.map_count && !f->map)
         return refuse_map(e);
-    if (chain_fixed_size(&f->chain, &f->out_height, &f->out_width))
+    if (step_chain_fixed_size(&f->chain, &f->out_height, &f->out_width))
         return 0;
     return first_size(f, &f->out_height, &f->out_width, e);
 }
 
 static int add_image_field(const struct feed *f, struct slot_shape *s, const char *name, struct fb_error *e)
 {
-    enum fb_dtype dtype = pipeline_dtype(chain_last(&f->chain));
+    enum fb_dtype dtype = pipeline_dtype(step_chain_last(&f->chain));
     int64_t size = (int64_t)fb_dtype_size(dtype), h = f->out_height, w = f->out_width;
     if (dtype == FB_UINT64) /* the digest transform: one number per image */
         return slot_shape_add(s, "digest", dtype, 0, NULL, NULL, e);
-    switch (pipeline_layout(chain_last(&f->chain))) {
+    switch (pipeline_layout(step_chain_last(&f->chain))) {
     case FB_NCHW: return slot_shape_add(s, name, dtype, 3, (int64_t[]){3, h, w}, NULL, e);
     case FB_NHWC: return slot_shape_add(s, name, dtype, 3, (int64_t[]){h, w, 3}, NULL, e);
     default: return slot_shape_add(s, name, dtype, 3, (int64_t[]){3, h, w}, (int64_t[]){size, 3 * w * size, 3 * size}, e);
@@ -74,7 +74,7 @@ static void show_draws(const struct feed *f, const double *record, struct json_w
 
 static void image_close(struct feed *f)
 {
-    chain_close(&f->chain);
+    step_chain_close(&f->chain);
     files_close(&f->files);
 }
 

@@ -8,7 +8,7 @@ static struct learnt_identity identity_of(const struct load *l)
     return (struct learnt_identity){l->where.length, l->where.mtime_ns};
 }
 
-void part_prepare(struct feed *f, struct load *l, struct scratch *known)
+void partial_read_prepare(struct feed *f, struct load *l, struct scratch *known)
 {
     struct learnt_identity id = identity_of(l);
     uint64_t head, first, last;
@@ -21,13 +21,13 @@ void part_prepare(struct feed *f, struct load *l, struct scratch *known)
     l->part_last = head;
 }
 
-void part_choose(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes)
+void partial_read_choose(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes)
 {
     struct learnt_identity id = identity_of(l);
     struct region r;
     uint64_t head = l->part_last, first, last;
     struct fb_error unused = {0};
-    part_give_up(l);
+    partial_read_give_up(l);
     if (image_load_region(w, f, l, bytes, head, &r, &unused) != 0)
         return;
     size_t n = learnt_get(f->learnt, learnt_key(l->where.key), &id, &w->known);
@@ -41,13 +41,13 @@ void part_choose(struct worker *w, struct feed *f, struct load *l, const uint8_t
     meter_add(&f->part_reads, 1);
 }
 
-void part_give_up(struct load *l)
+void partial_read_give_up(struct load *l)
 {
     l->part = PART_ALL;
     l->part_first = l->part_last = 0;
 }
 
-bool part_is_spoilt(const struct load *l)
+bool partial_read_is_spoilt(const struct load *l)
 {
     const struct io_request *r = &l->request;
     bool is_changed = r->object_mtime_ns && l->where.mtime_ns && r->object_mtime_ns != l->where.mtime_ns;

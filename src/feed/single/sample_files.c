@@ -109,7 +109,7 @@ int files_open_masks(struct files *f, const fb_options *o, const struct labels *
 {
     if (!f->has_masks)
         return 0;
-    FB_TRY(chain_open_mask(&f->masks, o->transforms, o->exif != 0, e));
+    FB_TRY(step_chain_open_mask(&f->masks, o->transforms, o->exif != 0, e));
     for (int i = 0; i < f->masks.map_count; i++)
         if (f->masks.map[i].height) {
             error_set(e, FB_E_USAGE, "transform", "%s promises a size, but a function sees the picture alone: its mask would not follow",
@@ -117,12 +117,12 @@ int files_open_masks(struct files *f, const fb_options *o, const struct labels *
             error_remedy(e, "leave size= out, and resize and crop by transforms, which change both");
             return FB_E_USAGE;
         }
-    return chain_bind(&f->masks, l, e);
+    return step_chain_bind(&f->masks, l, e);
 }
 
 void files_close(struct files *f)
 {
-    chain_close(&f->masks);
+    step_chain_close(&f->masks);
 }
 
 /* ---- where ---- */

@@ -84,7 +84,7 @@ static int read_now(struct worker *w, struct feed *f, struct load *l, const uint
         note_cached(f, rc != IO_BLOCKED);
         if (rc == IO_BLOCKED) {
             if (l->part == PART_RANGE) { /* io reads into another buffer, which has no head yet: from the start */
-                part_give_up(l);
+                partial_read_give_up(l);
                 l->may_part = true;
             }
             l->would_block = true;
@@ -131,10 +131,10 @@ static void note_changed(struct feed *f, const struct load *l)
 /* Is there more of it to read before it can be decoded? */
 static bool reads_on(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes)
 {
-    if (part_is_spoilt(l))
-        part_give_up(l);
+    if (partial_read_is_spoilt(l))
+        partial_read_give_up(l);
     else if (l->part == PART_HEAD)
-        part_choose(w, f, l, bytes);
+        partial_read_choose(w, f, l, bytes);
     else
         return false;
     return true;
@@ -160,7 +160,7 @@ static int fill_place(struct worker *w, struct feed *f, struct load *l, const ui
     note_changed(f, l);
     int rc = f->kind->fill(w, f, l, bytes, n, e);
     if (rc == FILL_NEEDS_MORE) {
-        part_give_up(l);
+        partial_read_give_up(l);
         l->request.status = 0;
         load_give_buffer_back(f, l);
         planner_redo(f, l);
@@ -184,7 +184,7 @@ static int next_file(struct feed *f, struct load *l, struct fb_error *e)
     l->size = l->where.length;
     l->would_block = false;
     l->has_begun = true;
-    part_give_up(l);
+    partial_read_give_up(l);
     l->may_part = f->reads_parts && l->size >= PART_FROM_BYTES;
     if (!l->buffer)
         return 0;

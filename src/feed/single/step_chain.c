@@ -31,11 +31,11 @@ static bool is_map(const char *step, size_t n, const char **rest)
     return true;
 }
 
-static int read_map(struct chain *c, const char *text, size_t n, struct fb_error *e)
+static int read_map(struct step_chain *c, const char *text, size_t n, struct fb_error *e)
 {
     if (c->map_count == CHAIN_MAX_MAPS)
         return error_set(e, FB_E_USAGE, "transform", "more than %d map steps", CHAIN_MAX_MAPS);
-    struct chain_map *m = &c->map[c->map_count];
+    struct step_chain_map *m = &c->map[c->map_count];
     struct map_options o = {0};
     char *copy = strndup(text, n);
     if (!copy)
@@ -50,7 +50,7 @@ static int read_map(struct chain *c, const char *text, size_t n, struct fb_error
     return rc;
 }
 
-static int open_part(struct chain *c, const char *text, size_t n, enum fb_dtype dtype, enum fb_layout layout, bool exif, bool is_last,
+static int open_part(struct step_chain *c, const char *text, size_t n, enum fb_dtype dtype, enum fb_layout layout, bool exif, bool is_last,
                      struct fb_error *e)
 {
     char *copy = strndup(text, n);
@@ -63,7 +63,7 @@ static int open_part(struct chain *c, const char *text, size_t n, enum fb_dtype 
 }
 
 /* A part with a map behind it: plain pixels, so nothing in it may say how the result is written. */
-static int open_inner_part(struct chain *c, const char *text, size_t n, bool exif, struct fb_error *e)
+static int open_inner_part(struct step_chain *c, const char *text, size_t n, bool exif, struct fb_error *e)
 {
     FB_TRY(open_part(c, text, n, 0, FB_NHWC, exif, false, e));
     if (pipeline_dtype(c->part[c->map_count]) == FB_UINT8)
@@ -72,7 +72,7 @@ static int open_inner_part(struct chain *c, const char *text, size_t n, bool exi
                         "functions get the image as uint8, before Normalize: move Normalize to the end");
 }
 
-static void number_streams(struct chain *c)
+static void number_streams(struct step_chain *c)
 {
     uint32_t next = 0;
     for (int i = 0; i <= c->map_count; i++) {
@@ -81,7 +81,7 @@ static void number_streams(struct chain *c)
     }
 }
 
-static int open_parts(struct chain *c, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
+static int open_parts(struct step_chain *c, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
 {
     const char *part = spec ? spec : "", *step = part, *rest;
     for (;;) {
@@ -101,20 +101,20 @@ static int open_parts(struct chain *c, const char *spec, enum fb_dtype dtype, en
     return 0;
 }
 
-int chain_open(struct chain *c, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
+int step_chain_open(struct step_chain *c, const char *spec, enum fb_dtype dtype, enum fb_layout layout, bool exif, struct fb_error *e)
 {
     memset(c, 0, sizeof(*c));
     return open_parts(c, spec, dtype, layout, exif, e);
 }
 
-int chain_open_mask(struct chain *c, const char *spec, bool exif, struct fb_error *e)
+int step_chain_open_mask(struct step_chain *c, const char *spec, bool exif, struct fb_error *e)
 {
     memset(c, 0, sizeof(*c));
     c->is_mask = true;
     return open_parts(c, spec, FB_UINT8, FB_NCHW, exif, e);
 }
 
-void chain_close(struct chain *c)
+void step_chain_close(struct step_chain *c)
 {
     for (int i = 0; i <= CHAIN_MAX_MAPS; i++) {
         pipeline_close(c->part[i]);
@@ -150,7 +150,7 @@ static int bind_part(const struct pipeline *p, struct label_at *at, const struct
     return 0;
 }
 
-int chain_bind(struct chain *c, const struct labels *l, struct fb_error *e)
+int step_chain_bind(struct step_chain *c, const struct labels *l, struct fb_error *e)
 {
     for (int i = 0; i <= c->map_count; i++) {
         int count = pipeline_label_count(c->part[i]);
@@ -164,7 +164,7 @@ int chain_bind(struct chain *c, const struct labels *l, struct fb_error *e)
     return 0;
 }
 
-static void change_labels(const struct chain *c, int part, const struct plan *plan, void *const *values)
+static void change_labels(const struct step_chain *c, int part, const struct plan *plan, void *const *values)
 {
     const struct pipeline *p = c->part[part];
     for (int i = 0; i < pipeline_label_count(p); i++) {
@@ -179,8 +179,8 @@ static void change_labels(const struct chain *c, int part, const struct plan *pl
     }
 }
 
-int chain_plan(const struct chain *c, int part, const struct image_header *h, struct rng rng, void *const *values, struct plan *plan,
-               struct fb_error *e)
+int step_chain_plan(const struct step_chain *c, int part, const struct image_header *h, struct rng rng, void *const *values,
+                    struct plan *plan, struct fb_error *e)
 {
     const struct pipeline *p = c->part[part];
     double numbers[PIPELINE_MAX_LABELS];
@@ -213,7 +213,7 @@ static bool size_through(const struct pipeline *p, uint32_t *height, uint32_t *w
     return true;
 }
 
-bool chain_fixed_size(const struct chain *c, uint32_t *height, uint32_t *width)
+bool step_chain_fixed_size(const struct step_chain *c, uint32_t *height, uint32_t *width)
 {
     *height = *width = 0;
     for (int i = 0; i <= c->map_count; i++) {
@@ -232,13 +232,13 @@ bool chain_fixed_size(const struct chain *c, uint32_t *height, uint32_t *width)
     return *height > 0;
 }
 
-int chain_size_of(const struct chain *c, const struct image_header *h, void *const *values, uint32_t *height, uint32_t *width,
-                  struct fb_error *e)
+int step_chain_size_of(const struct step_chain *c, const struct image_header *h, void *const *values, uint32_t *height, uint32_t *width,
+                       struct fb_error *e)
 {
     struct image_header at = *h;
     for (int i = 0; i <= c->map_count; i++) {
         struct plan plan;
-        FB_TRY(chain_plan(c, i, &at, rng_stream(RNG_TRANSFORM, 0, 0, 0, 0), values, &plan, e));
+        FB_TRY(step_chain_plan(c, i, &at, rng_stream(RNG_TRANSFORM, 0, 0, 0, 0), values, &plan, e));
         bool is_promised = i < c->map_count && c->map[i].height;
         at = (struct image_header){is_promised ? c->map[i].width : plan.out_width, is_promised ? c->map[i].height : plan.out_height, 1};
     }

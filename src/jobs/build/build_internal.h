@@ -119,7 +119,7 @@ int64_t build_sound_rows(struct build_sound *s, uint32_t file, uint64_t skip, st
                          struct fb_error *e);
 void build_sound_free(struct build_sound *s);
 /* For the plan: rate and length of a recording. */
-int build_sound_look(struct build_sound *s, const struct catalog_sample *where, uint32_t *rate, uint64_t *samples, struct fb_error *e);
+int build_sound_probe(struct build_sound *s, const struct catalog_sample *where, uint32_t *rate, uint64_t *samples, struct fb_error *e);
 uint64_t build_rows_of(const struct build_plan *p, uint64_t samples);
 
 /* ---- build_meter.c ---- */

@@ -130,7 +130,7 @@ static int look_at_first(struct build_plan *p, uint32_t *rate, uint64_t *samples
         error_clear(&mine);
         rc = catalog_sample(p->dataset.catalog, i, &where, &mine);
         if (rc == 0)
-            rc = build_sound_look(&s, &where, rate, samples, &mine);
+            rc = build_sound_probe(&s, &where, rate, samples, &mine);
         *bytes = s.size;
         if (rc < 0 && i == 0) { /* of many the first one is named */
             error_at(&mine, where.key, -1);

@@ -219,7 +219,7 @@ int build_sound_read(struct build_sound *s, const struct catalog_sample *where, 
     return rc;
 }
 
-int build_sound_look(struct build_sound *s, const struct catalog_sample *where, uint32_t *rate, uint64_t *samples, struct fb_error *e)
+int build_sound_probe(struct build_sound *s, const struct catalog_sample *where, uint32_t *rate, uint64_t *samples, struct fb_error *e)
 {
     s->size = s->have = 0;
     int rc = open_file(s, where, e);

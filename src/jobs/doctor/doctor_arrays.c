@@ -1,7 +1,7 @@
 /* Rows of arrays: whether their chunks suit rows read in any order, and what other ways to read them would bring.
  *
  * Two layouts are bad: a row that lies in several chunks, and filtered chunks of many rows that cannot all be kept unfiltered. How much
- * less there is to unfilter with other chunks is known from the shapes; the rest of the cost of a row, its copy, stays.
+ * less there is to decompress with other chunks is known from the shapes; the rest of the cost of a row, its copy, stays.
  */
 #include <math.h>
 #include <stdio.h>

@@ -134,8 +134,8 @@ enum { STORE_LOOKS = 32, STORE_CLOSES_NS = 500000000 };
 
 static int look_at(const struct dataset *d, struct io *io, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
 {
-    const struct look_reader reader = {.io = io};
-    return io ? look_through(&reader, s, out, e) : look_into_file(d, s, false, out, e);
+    const struct probe_reader reader = {.io = io};
+    return io ? probe_through(&reader, s, out, e) : probe_file_alone(d, s, false, out, e);
 }
 
 void info_look_at_arrays(const struct dataset *d, struct info *i, uint64_t memory)

@@ -28,7 +28,7 @@ static bool is_part(const char *part, size_t n, const char *what)
 
 static bool is_safe(const char *key)
 {
-    return beneath_is_clean(key) && !is_meta(key);
+    return safe_path_is_clean(key) && !is_meta(key);
 }
 
 const char *pack_names_extension(const char *key)

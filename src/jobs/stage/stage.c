@@ -88,7 +88,7 @@ static bool is_there(const struct stage_job *j, const struct stage_item *item)
     const char *name = stage_name(&j->list, item->name);
     uint64_t unused;
     struct stat st;
-    if (!beneath_is_clean(name) || !stage_log_find(&j->log, name, item->size, item->mtime_ns, &unused))
+    if (!safe_path_is_clean(name) || !stage_log_find(&j->log, name, item->size, item->mtime_ns, &unused))
         return false;
     if (fstatat(j->target_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
         return false;

@@ -117,7 +117,7 @@ static bool is_replaced(const struct piece *p)
     return p->r.object_mtime_ns != item->mtime_ns || p->r.object_size != item->object_size;
 }
 
-static void write_small(struct copier *c, struct beneath_place *place, struct piece *p)
+static void write_small(struct copier *c, struct safe_place *place, struct piece *p)
 {
     const char *name = stage_name(&c->job->list, p->item->name);
     struct fb_error e;
@@ -205,7 +205,7 @@ static void end_piece(struct copier *c, struct piece *p)
 
 static bool ask_again(struct copier *c, struct piece *p);
 
-static void write_piece(struct copier *c, struct beneath_place *place, struct piece *p)
+static void write_piece(struct copier *c, struct safe_place *place, struct piece *p)
 {
     if (p->r.status == IO_GREW && ask_again(c, p))
         return;
@@ -230,10 +230,10 @@ static void write_piece(struct copier *c, struct beneath_place *place, struct pi
 static void *writer_main(void *arg)
 {
     struct copier *c = arg;
-    struct beneath_place place = beneath_place_at(c->job->target_fd, "stage");
+    struct safe_place place = safe_place_at(c->job->target_fd, "stage");
     for (struct piece *p; (p = queue_take(&c->ready));)
         write_piece(c, &place, p);
-    beneath_place_close(&place);
+    safe_place_close(&place);
     return NULL;
 }
 

@@ -107,7 +107,7 @@ void stage_device(const char *path, char *out, size_t out_size, bool *is_memory,
 /* Is it a name, without folders, that staging gives to its log, to files that are not whole yet and to those of a run that was killed? */
 bool stage_is_own_name(const char *last);
 /* Writes a whole file. FB_E_DATA: the name is refused. */
-int stage_write_file(struct beneath_place *p, const char *name, const void *bytes, uint64_t size, int64_t mtime_ns, struct fb_error *e);
+int stage_write_file(struct safe_place *p, const char *name, const void *bytes, uint64_t size, int64_t mtime_ns, struct fb_error *e);
 /* A large file, in pieces: which of them are there (one byte each), the file itself. */
 struct stage_large {
     int fd, marks_fd, parent_fd;

@@ -44,7 +44,7 @@ static bool is_right(struct stage_job *j, const struct stage_item *item, char *b
     struct fb_error unused;
     error_clear(&unused);
     uint64_t wanted, sum = 0;
-    int parent = beneath_open_parent(j->target_fd, name, &last, &unused);
+    int parent = safe_path_open_parent(j->target_fd, name, &last, &unused);
     int fd = parent < 0 ? -1 : openat(parent, last, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     bool is_known = stage_log_find(&j->log, name, item->size, item->mtime_ns, &wanted);
     bool right = fd >= 0 && is_known && checksum_file(fd, item->size, buffer, &sum) == 0 && sum == wanted;

@@ -1,5 +1,5 @@
 /* Putting bytes in place. A file is written under a temporary name in its own folder and renamed when it is whole. What lies under its name
- * there is an older copy (the log says that the folder is ours) and is replaced. Names become paths only through base/beneath.
+ * there is an older copy (the log says that the folder is ours) and is replaced. Names become paths only through base/file/safe_path.
  *
  * A large file is written piece by piece into NAME.fullbore-part; which pieces are there is in NAME.fullbore-marks, a byte each after the
  * size and time they belong to, so that a second run reads only the rest. Marks are made for a few pieces at once, after those are on the
@@ -58,13 +58,13 @@ static int put_in_place(int parent_fd, const char *temporary, const char *last, 
                      : error_set_errno(e, "stage", errno, "give the file its name");
 }
 
-int stage_write_file(struct beneath_place *p, const char *name, const void *bytes, uint64_t size, int64_t mtime_ns, struct fb_error *e)
+int stage_write_file(struct safe_place *p, const char *name, const void *bytes, uint64_t size, int64_t mtime_ns, struct fb_error *e)
 {
     const char *last;
-    char temporary[BENEATH_TEMPORARY_BYTES];
+    char temporary[SAFE_PATH_TEMPORARY_BYTES];
     FB_TRY(check_name(name, e));
-    FB_TRY(beneath_place_enter(p, name, &last, e));
-    int fd = beneath_make_temporary(p->parent_fd, p->stage, temporary, e);
+    FB_TRY(safe_place_enter(p, name, &last, e));
+    int fd = safe_path_make_temporary(p->parent_fd, p->stage, temporary, e);
     FB_TRY(fd);
     int rc = file_write_all(fd, bytes, size, e);
     if (rc == 0)
@@ -129,7 +129,7 @@ int stage_large_open(struct stage_large *g, int target_fd, const char *name, uin
     if (!g->is_done)
         return error_set(e, FB_E_NOMEM, "stage", "no memory");
     FB_TRY(check_name(name, e));
-    g->parent_fd = beneath_open_parent(target_fd, name, &last, e);
+    g->parent_fd = safe_path_open_parent(target_fd, name, &last, e);
     FB_TRY(g->parent_fd);
     if (strlen(last) >= sizeof(g->last) - 20)
         return error_set(e, FB_E_DATA, "stage", "its name is too long for a copy in pieces");

@@ -19,7 +19,7 @@ enum { PIECE = 4 << 20, NAMED = 1000 };
 struct unpacking {
     const struct unpack_request *q;
     struct unpack_result *out;
-    struct beneath_place place;
+    struct safe_place place;
     const char *path;
     int fd;
     uint64_t size;
@@ -94,7 +94,7 @@ static int name_of(const struct tables *t, uint64_t i, const char *key, struct t
     const struct pack_name *names = t->names;
     out->length = 0;
     text_append(out, key, strlen(key));
-    if (beneath_is_clean(key))
+    if (safe_path_is_clean(key))
         return out->failed ? -1 : 0;
     const struct pack_name *found = t->name_count ? bsearch(&i, names, t->name_count, sizeof(*names), by_sample) : NULL;
     if (found && found->text <= t->name_bytes && found->length <= t->name_bytes - found->text) {
@@ -239,9 +239,9 @@ int unpack_run(const struct unpack_request *q, struct unpack_result *out, struct
 {
     memset(out, 0, sizeof(*out));
     uint64_t since = clock_now_ns();
-    struct unpacking u = {.q = q, .out = out, .place = beneath_place_at(-1, "unpack"), .piece = malloc(PIECE), .list = {.limit = 4 << 20}};
+    struct unpacking u = {.q = q, .out = out, .place = safe_place_at(-1, "unpack"), .piece = malloc(PIECE), .list = {.limit = 4 << 20}};
     int rc = u.piece ? unpack_all(&u, e) : error_set(e, FB_E_NOMEM, "unpack", "no memory");
-    beneath_place_close(&u.place);
+    safe_place_close(&u.place);
     if (rc == 0 && u.place.root_fd >= 0 && syncfs(u.place.root_fd) < 0) /* once for all files */
         rc = error_set_errno(e, "unpack", errno, "write everything to the disk");
     if (u.place.root_fd >= 0)

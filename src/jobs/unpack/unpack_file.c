@@ -14,7 +14,7 @@
 #include "dataset/pack/pack_index.h"
 
 /* 1: it is there already. */
-static int look(const struct beneath_place *p, const char *last, const struct unpack_bytes *b, struct fb_error *e)
+static int look(const struct safe_place *p, const char *last, const struct unpack_bytes *b, struct fb_error *e)
 {
     struct stat st;
     if (fstatat(p->parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -45,7 +45,7 @@ static int copy(int to, const struct unpack_bytes *b, char *piece, size_t piece_
 }
 
 /* renameat2 with NOREPLACE; file systems that cannot do that get a link, which never replaces either. */
-static int put_in_place(const struct beneath_place *p, const char *temporary, const char *last, struct fb_error *e)
+static int put_in_place(const struct safe_place *p, const char *temporary, const char *last, struct fb_error *e)
 {
     if (syscall(SYS_renameat2, p->parent_fd, temporary, p->parent_fd, last, 1u /* RENAME_NOREPLACE */) == 0)
         return 0;
@@ -56,12 +56,12 @@ static int put_in_place(const struct beneath_place *p, const char *temporary, co
     return error_set_errno(e, "unpack", errno, "give the file its name");
 }
 
-static int write_file(const struct beneath_place *p, const char *last, const struct unpack_bytes *b, char *piece, size_t piece_bytes,
+static int write_file(const struct safe_place *p, const char *last, const struct unpack_bytes *b, char *piece, size_t piece_bytes,
                       struct fb_error *e)
 {
-    char temporary[BENEATH_TEMPORARY_BYTES];
+    char temporary[SAFE_PATH_TEMPORARY_BYTES];
     uint64_t sum;
-    int fd = beneath_make_temporary(p->parent_fd, p->stage, temporary, e);
+    int fd = safe_path_make_temporary(p->parent_fd, p->stage, temporary, e);
     if (fd < 0)
         return fd;
     int rc = copy(fd, b, piece, piece_bytes, &sum, e);
@@ -78,11 +78,10 @@ static int write_file(const struct beneath_place *p, const char *last, const str
     return rc;
 }
 
-int unpack_file(struct beneath_place *p, const char *name, const struct unpack_bytes *b, char *piece, size_t piece_bytes,
-                struct fb_error *e)
+int unpack_file(struct safe_place *p, const char *name, const struct unpack_bytes *b, char *piece, size_t piece_bytes, struct fb_error *e)
 {
     const char *last;
-    int rc = beneath_place_enter(p, name, &last, e);
+    int rc = safe_place_enter(p, name, &last, e);
     if (rc == 0)
         rc = look(p, last, b, e);
     if (rc == 0)

@@ -17,7 +17,6 @@ struct unpack_bytes {
 enum { UNPACK_WRITTEN = 0, UNPACK_THERE = 1, UNPACK_DAMAGED = 2 };
 
 /* Copies the bytes to `name` below the root. FB_E_DATA: the name is refused. FB_E_USAGE: another file is there. */
-int unpack_file(struct beneath_place *p, const char *name, const struct unpack_bytes *b, char *piece, size_t piece_bytes,
-                struct fb_error *e);
+int unpack_file(struct safe_place *p, const char *name, const struct unpack_bytes *b, char *piece, size_t piece_bytes, struct fb_error *e);
 
 #endif

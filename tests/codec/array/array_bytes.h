@@ -40,18 +40,18 @@ static inline struct array_source array_bytes_source(struct array_bytes *b)
 static inline int array_bytes_chunks(const struct array_source *s, const struct array_layout *a, uint64_t first, uint64_t rows,
                                      uint8_t *out, struct fb_error *e)
 {
-    struct unfilter u;
+    struct decompress u;
     uint64_t chunk, count;
     int rc = 0;
-    unfilter_init(&u, NULL);
+    decompress_init(&u, NULL);
     array_chunks_of_rows(a, first, rows, &chunk, &count);
-    uint8_t *whole = malloc((size_t)unfilter_chunk_bytes(a) + 1);
+    uint8_t *whole = malloc((size_t)decompressed_chunk_bytes(a) + 1);
     for (uint64_t i = chunk; rc == 0 && whole && i < chunk + count; i++) {
         const struct array_chunk *c = &a->chunk[i];
         uint8_t *stored = malloc((size_t)c->length + 1);
         rc = stored ? s->read(s->ctx, c->offset, c->length, stored, e) : FB_E_NOMEM;
         if (rc == 0)
-            rc = unfilter_chunk(&u, a, c->skips, stored, c->length, whole, e);
+            rc = decompress_chunk(&u, a, c->skips, stored, c->length, whole, e);
         if (rc == 0)
             array_copy_from_chunk(a, i, whole, first, rows, out);
         free(stored);
@@ -59,7 +59,7 @@ static inline int array_bytes_chunks(const struct array_source *s, const struct 
     if (!whole)
         rc = error_set(e, FB_E_NOMEM, "test", "no memory");
     free(whole);
-    unfilter_free(&u);
+    decompress_free(&u);
     return rc;
 }
 

@@ -18,7 +18,7 @@
 enum { ROOM = 1 << 16, WHOLE = 4000 };
 
 static uint8_t original[WHOLE], stored[ROOM], spare[ROOM], out[ROOM];
-static struct unfilter u;
+static struct decompress u;
 
 static void fill_original(uint64_t seed, bool is_noise)
 {
@@ -150,7 +150,7 @@ static int undo(const struct array_filter *f, int count, uint32_t skips, size_t 
     assert_non_null(exact);
     memcpy(exact, stored, n);
     memset(out, 0xEE, sizeof(out));
-    int rc = unfilter_chunk(&u, &a, skips, exact, n, out, e);
+    int rc = decompress_chunk(&u, &a, skips, exact, n, out, e);
     assert_int_equal(out[WHOLE], 0xEE); /* nothing behind the place */
     free(exact);
     return rc;
@@ -244,14 +244,14 @@ static void a_budget_too_small_is_an_error_of_its_own(void **state)
 {
     (void)state;
     struct budget b = {.limit = 1000};
-    struct unfilter poor;
+    struct decompress poor;
     struct fb_error e = {0};
     struct array_layout a = layout_of(chains[7], 2);
     fill_original(5, false);
     size_t n = apply_all(chains[7], 2, 0);
-    unfilter_init(&poor, &b);
-    assert_int_equal(unfilter_chunk(&poor, &a, 0, stored, n, out, &e), FB_E_BUDGET);
-    unfilter_free(&poor);
+    decompress_init(&poor, &b);
+    assert_int_equal(decompress_chunk(&poor, &a, 0, stored, n, out, &e), FB_E_BUDGET);
+    decompress_free(&poor);
     assert_int_equal(b.used, 0);
 }
 
@@ -332,7 +332,7 @@ static void lzf_copies_overlapping_references(void **state)
 static int close_all(void **state)
 {
     (void)state;
-    unfilter_free(&u);
+    decompress_free(&u);
     return 0;
 }
 

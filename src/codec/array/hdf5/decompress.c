@@ -12,7 +12,7 @@
 
 /* One filter at work: `in` becomes at most `room` bytes of `out`; *made says how many. False: damaged. */
 struct step {
-    struct unfilter *u;
+    struct decompress *u;
     const struct array_filter *filter;
     const uint8_t *in;
     size_t n;
@@ -172,7 +172,7 @@ static int no_memory(struct fb_error *e)
     return error_set(e, FB_E_NOMEM, "decode", "no memory for a decompressor");
 }
 
-static int make_decoders(struct unfilter *u, uint32_t id, struct fb_error *e)
+static int make_decoders(struct decompress *u, uint32_t id, struct fb_error *e)
 {
     if ((id == ARRAY_DEFLATE || id == ARRAY_RAW_DEFLATE) && !u->inflate && !(u->inflate = libdeflate_alloc_decompressor()))
         return no_memory(e);
@@ -182,8 +182,8 @@ static int make_decoders(struct unfilter *u, uint32_t id, struct fb_error *e)
 }
 
 /* The chain of one chunk, undone from its end. */
-struct chain {
-    struct unfilter *u;
+struct step_chain {
+    struct decompress *u;
     const struct array_layout *a;
     uint32_t skips;
     size_t whole; /* bytes that must come out */
@@ -193,13 +193,13 @@ struct chain {
     int work; /* the buffer that is free */
 };
 
-static bool is_active(const struct chain *c, int i)
+static bool is_active(const struct step_chain *c, int i)
 {
     return !(c->skips >> i & 1);
 }
 
 /* How many bytes there were before filter i when the chunk was written: known unless another compressor came before it (SIZE_MAX). */
-static size_t bytes_before(const struct chain *c, int i)
+static size_t bytes_before(const struct step_chain *c, int i)
 {
     size_t bytes = c->whole;
     for (int k = 0; k < i; k++) {
@@ -213,7 +213,7 @@ static size_t bytes_before(const struct chain *c, int i)
     return bytes;
 }
 
-static bool is_last(const struct chain *c, int i)
+static bool is_last(const struct step_chain *c, int i)
 {
     for (int k = 0; k < i; k++)
         if (is_active(c, k))
@@ -222,7 +222,7 @@ static bool is_last(const struct chain *c, int i)
 }
 
 /* The place for the result of filter i, `bytes` of it. */
-static uint8_t *room_for(struct chain *c, int i, size_t bytes, struct fb_error *e)
+static uint8_t *room_for(struct step_chain *c, int i, size_t bytes, struct fb_error *e)
 {
     if (is_last(c, i) && bytes == c->whole)
         return c->out;
@@ -231,7 +231,7 @@ static uint8_t *room_for(struct chain *c, int i, size_t bytes, struct fb_error *
     return p;
 }
 
-static int undo_stream(struct chain *c, int i, int kind, struct fb_error *e)
+static int undo_stream(struct step_chain *c, int i, int kind, struct fb_error *e)
 {
     const struct array_filter *f = &c->a->filter[i];
     size_t drop = f->id == ARRAY_RAW_DEFLATE ? f->param : 0, want = bytes_before(c, i);
@@ -247,7 +247,7 @@ static int undo_stream(struct chain *c, int i, int kind, struct fb_error *e)
     return 0;
 }
 
-static int undo_shuffle(struct chain *c, int i, struct fb_error *e)
+static int undo_shuffle(struct step_chain *c, int i, struct fb_error *e)
 {
     uint8_t *out = room_for(c, i, c->n, e);
     if (!out)
@@ -257,7 +257,7 @@ static int undo_shuffle(struct chain *c, int i, struct fb_error *e)
     return 0;
 }
 
-static int undo_fletcher32(struct chain *c, struct fb_error *e)
+static int undo_fletcher32(struct step_chain *c, struct fb_error *e)
 {
     if (c->n < 4 || !is_sum_right(c->data, c->n - 4))
         return damaged(c->a, e, "fletcher32 checksum", "does not fit its bytes");
@@ -265,14 +265,14 @@ static int undo_fletcher32(struct chain *c, struct fb_error *e)
     return 0;
 }
 
-static int check_crc32(struct chain *c, int i, struct fb_error *e)
+static int check_crc32(struct step_chain *c, int i, struct fb_error *e)
 {
     if (libdeflate_crc32(0, c->data, c->n) != c->a->filter[i].param)
         return damaged(c->a, e, "crc32 checksum", "does not fit its bytes");
     return 0;
 }
 
-static int undo(struct chain *c, int i, struct fb_error *e)
+static int undo(struct step_chain *c, int i, struct fb_error *e)
 {
     int kind = kind_of(c->a->filter[i].id);
     if (kinds[kind].undo)
@@ -282,10 +282,10 @@ static int undo(struct chain *c, int i, struct fb_error *e)
     return c->a->filter[i].id == ARRAY_SHUFFLE ? undo_shuffle(c, i, e) : undo_fletcher32(c, e);
 }
 
-int unfilter_chunk(struct unfilter *u, const struct array_layout *a, uint32_t skips, const uint8_t *stored, size_t n, uint8_t *out,
-                   struct fb_error *e)
+int decompress_chunk(struct decompress *u, const struct array_layout *a, uint32_t skips, const uint8_t *stored, size_t n, uint8_t *out,
+                     struct fb_error *e)
 {
-    struct chain c = {.u = u, .a = a, .skips = skips, .whole = unfilter_chunk_bytes(a), .out = out, .data = stored, .n = n};
+    struct step_chain c = {.u = u, .a = a, .skips = skips, .whole = decompressed_chunk_bytes(a), .out = out, .data = stored, .n = n};
     for (int i = a->filter_count - 1; i >= 0; i--)
         if (is_active(&c, i))
             FB_TRY(undo(&c, i, e));
@@ -296,7 +296,7 @@ int unfilter_chunk(struct unfilter *u, const struct array_layout *a, uint32_t sk
     return 0;
 }
 
-uint64_t unfilter_chunk_bytes(const struct array_layout *a)
+uint64_t decompressed_chunk_bytes(const struct array_layout *a)
 {
     uint64_t bytes = a->stored_bytes;
     for (int d = 0; d < a->ndim; d++)
@@ -304,12 +304,12 @@ uint64_t unfilter_chunk_bytes(const struct array_layout *a)
     return bytes;
 }
 
-void unfilter_init(struct unfilter *u, struct budget *budget)
+void decompress_init(struct decompress *u, struct budget *budget)
 {
-    *u = (struct unfilter){.work = {{.budget = budget}, {.budget = budget}}};
+    *u = (struct decompress){.work = {{.budget = budget}, {.budget = budget}}};
 }
 
-void unfilter_free(struct unfilter *u)
+void decompress_free(struct decompress *u)
 {
     scratch_free(&u->work[0]);
     scratch_free(&u->work[1]);

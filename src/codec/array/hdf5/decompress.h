@@ -10,22 +10,22 @@
 #include "model/array/array.h"
 
 /* What one thread needs; zero-initialised with a budget (or NULL) it is valid. */
-struct unfilter {
+struct decompress {
     struct scratch work[2];
     void *inflate, *zstd; /* made when the first such chunk comes, about 12 and 100 KB, not counted in the budget */
 };
 
-void unfilter_init(struct unfilter *u, struct budget *budget);
-void unfilter_free(struct unfilter *u);
+void decompress_init(struct decompress *u, struct budget *budget);
+void decompress_free(struct decompress *u);
 
-/* Bytes of a whole chunk, padding of edge chunks included: what unfilter_chunk gives. */
-uint64_t unfilter_chunk_bytes(const struct array_layout *a);
+/* Bytes of a whole chunk, padding of edge chunks included: what decompress_chunk gives. */
+uint64_t decompressed_chunk_bytes(const struct array_layout *a);
 
-/* Undoes the filters of a chunk of `a` (which array_check has passed): `n` stored bytes become exactly unfilter_chunk_bytes(a) at `out`.
+/* Undoes the filters of a chunk of `a` (which array_check has passed): `n` stored bytes become exactly decompressed_chunk_bytes(a) at `out`.
  * FB_E_DATA: damaged, the cause says by which filter's word; FB_E_BUDGET, FB_E_NOMEM. The caller adds file and offset. `out` and `stored`
  * do not overlap. */
-int unfilter_chunk(struct unfilter *u, const struct array_layout *a, uint32_t skips, const uint8_t *stored, size_t n, uint8_t *out,
-                   struct fb_error *e);
+int decompress_chunk(struct decompress *u, const struct array_layout *a, uint32_t skips, const uint8_t *stored, size_t n, uint8_t *out,
+                     struct fb_error *e);
 
 /* ---- the kernels, for tests and benches ---- */
 

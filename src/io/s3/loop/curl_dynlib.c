@@ -6,19 +6,19 @@
 struct curl_late curl_late;
 static struct fb_error outcome;
 
-#define CALL(member) LATE_CALL(curl_late, member, curl_##member)
+#define CALL(member) DYNLIB_CALL(curl_late, member, curl_##member)
 
 static void open_once(void)
 {
-    static const struct late_call calls[] = {
+    static const struct dynlib_call calls[] = {
         CALL(global_init),         CALL(version_info),    CALL(easy_init),        CALL(easy_setopt),
         CALL(easy_getinfo),        CALL(easy_perform),    CALL(easy_strerror),    CALL(easy_cleanup),
         CALL(multi_init),          CALL(multi_setopt),    CALL(multi_add_handle), CALL(multi_remove_handle),
         CALL(multi_socket_action), CALL(multi_info_read), CALL(multi_cleanup),    {0},
     };
     static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4", NULL};
-    static const struct late_library library = {"libcurl", names, "read", "install libcurl 7.85 or later (Debian: libcurl4)", calls};
-    if (late_open(&library, &curl_late, &outcome) < 0)
+    static const struct dynlib library = {"libcurl", names, "read", "install libcurl 7.85 or later (Debian: libcurl4)", calls};
+    if (dynlib_open(&library, &curl_late, &outcome) < 0)
         return;
     const curl_version_info_data *v = curl_late.version_info(CURLVERSION_NOW);
     if (v->version_num < 0x075500) {

@@ -13,21 +13,21 @@
 #undef curl_multi_setopt
 
 struct curl_late {
-    LATE_MEMBER(global_init, curl_global_init);
-    LATE_MEMBER(version_info, curl_version_info);
-    LATE_MEMBER(easy_init, curl_easy_init);
-    LATE_MEMBER(easy_setopt, curl_easy_setopt);
-    LATE_MEMBER(easy_getinfo, curl_easy_getinfo);
-    LATE_MEMBER(easy_perform, curl_easy_perform);
-    LATE_MEMBER(easy_strerror, curl_easy_strerror);
-    LATE_MEMBER(easy_cleanup, curl_easy_cleanup);
-    LATE_MEMBER(multi_init, curl_multi_init);
-    LATE_MEMBER(multi_setopt, curl_multi_setopt);
-    LATE_MEMBER(multi_add_handle, curl_multi_add_handle);
-    LATE_MEMBER(multi_remove_handle, curl_multi_remove_handle);
-    LATE_MEMBER(multi_socket_action, curl_multi_socket_action);
-    LATE_MEMBER(multi_info_read, curl_multi_info_read);
-    LATE_MEMBER(multi_cleanup, curl_multi_cleanup);
+    DYNLIB_MEMBER(global_init, curl_global_init);
+    DYNLIB_MEMBER(version_info, curl_version_info);
+    DYNLIB_MEMBER(easy_init, curl_easy_init);
+    DYNLIB_MEMBER(easy_setopt, curl_easy_setopt);
+    DYNLIB_MEMBER(easy_getinfo, curl_easy_getinfo);
+    DYNLIB_MEMBER(easy_perform, curl_easy_perform);
+    DYNLIB_MEMBER(easy_strerror, curl_easy_strerror);
+    DYNLIB_MEMBER(easy_cleanup, curl_easy_cleanup);
+    DYNLIB_MEMBER(multi_init, curl_multi_init);
+    DYNLIB_MEMBER(multi_setopt, curl_multi_setopt);
+    DYNLIB_MEMBER(multi_add_handle, curl_multi_add_handle);
+    DYNLIB_MEMBER(multi_remove_handle, curl_multi_remove_handle);
+    DYNLIB_MEMBER(multi_socket_action, curl_multi_socket_action);
+    DYNLIB_MEMBER(multi_info_read, curl_multi_info_read);
+    DYNLIB_MEMBER(multi_cleanup, curl_multi_cleanup);
 };
 
 /* Constant once curl_late_open has returned 0. */
