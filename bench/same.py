@@ -65,7 +65,8 @@ def first_difference(here: list[str], there: list[str]) -> str | None:
         return None
     at = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
     shown = [lines[at] if at < len(lines) else "(ends)" for lines in (here, there)]
-    return f"  line {at + 1} here:  {shown[0]}\n  line {at + 1} there: {shown[1]}"
+    count = sum(a != b for a, b in zip(here, there, strict=False)) + abs(len(here) - len(there))
+    return f"  line {at + 1} here:  {shown[0]}\n  line {at + 1} there: {shown[1]}" + (f"\n  and {count - 1} more" if count > 1 else "")
 
 
 def print_case(name: str, here: list[str], there: list[str], round_number: int) -> bool:
