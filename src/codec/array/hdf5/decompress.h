@@ -21,7 +21,7 @@ void decompress_free(struct decompress *u);
 /* Bytes of a whole chunk, padding of edge chunks included: what decompress_chunk gives. */
 uint64_t decompressed_chunk_bytes(const struct array_layout *a);
 
-/* Undoes the filters of a chunk of `a` (which array_check has passed): `n` stored bytes become exactly decompressed_chunk_bytes(a) at `out`.
+/* Undoes the filters of a chunk of `a` (which array_check has passed): `n` stored bytes become decompressed_chunk_bytes(a) at `out`.
  * FB_E_DATA: damaged, the cause says by which filter's word; FB_E_BUDGET, FB_E_NOMEM. The caller adds file and offset. `out` and `stored`
  * do not overlap. */
 int decompress_chunk(struct decompress *u, const struct array_layout *a, uint32_t skips, const uint8_t *stored, size_t n, uint8_t *out,
