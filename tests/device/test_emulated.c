@@ -118,18 +118,18 @@ static void tear_down(struct fixture *x)
 static void a_copy_takes_latency_and_bytes_by_rate(void **state)
 {
     (void)state;
-    struct fixture x = set_up("emulated:100MB/s,5ms"); /* 10.5 ms for the bytes */
+    struct fixture x = set_up("emulated:10MB/s,5ms"); /* 105 ms for the bytes */
     struct fb_error e = {0};
     assert_int_equal(x.d->ops->query(x.d, x.event, &e), 1); /* never recorded */
     uint64_t since = clock_now_ns();
     for (int i = 0; i < 3; i++)
         assert_int_equal(x.d->ops->copy(x.d, x.memory, x.host, BYTES, &e), 0);
-    assert_true(clock_now_ns() - since < 15000000); /* queued, not done */
+    assert_true(clock_now_ns() - since < 150000000); /* queued, not done */
     assert_int_equal(x.d->ops->record(x.d, x.event, DEVICE_COPY_STREAM, &e), 0);
     assert_int_equal(x.d->ops->query(x.d, x.event, &e), 0);
     assert_int_equal(x.d->ops->wait(x.d, x.event, 0, &e), 0);
     uint64_t took = clock_now_ns() - since;
-    assert_true(took >= 5000000 + 3 * 10400000ull); /* one after the other; only the first latency shows */
+    assert_true(took >= 5000000 + 3 * 104000000ull); /* one after the other; only the first latency shows */
     assert_int_equal(x.d->ops->query(x.d, x.event, &e), 1);
     assert_memory_equal((void *)x.memory, x.host, BYTES);
     tear_down(&x);
@@ -167,30 +167,39 @@ static void a_source_that_changes_afterwards_is_fine(void **state)
     tear_down(&x);
 }
 
+/* A kernel, and a second copy over what it uses: before it has ended, or after. What the device says to that. */
+static int copy_over_a_kernel(bool is_early)
+{
+    struct fixture x = set_up("emulated:1GB/s,50ms"); /* so that the kernel has begun before the second copy is over */
+    struct fb_error e = {0};
+    struct device_event *used;
+    assert_int_equal(x.d->ops->event_new(x.d, &used, &e), 0);
+    assert_int_equal(x.d->ops->copy(x.d, x.memory, x.host, BYTES, &e), 0);
+    assert_int_equal(x.d->ops->record(x.d, x.event, DEVICE_COPY_STREAM, &e), 0);
+    assert_int_equal(x.d->ops->wait(x.d, x.event, 3, &e), 0); /* never blocks */
+    assert_int_equal(emulated_kernel(x.d, 3, (void *)x.memory, BYTES, 400000000, &e), 0);
+    assert_int_equal(x.d->ops->record(x.d, used, 3, &e), 0);
+    assert_int_equal(x.d->ops->query(x.d, used, &e), 0);
+    if (!is_early)
+        assert_int_equal(x.d->ops->wait(x.d, used, 0, &e), 0);
+    char *other = malloc(BYTES);
+    memset(other, 7, BYTES);
+    assert_int_equal(x.d->ops->copy(x.d, x.memory, other, BYTES, &e), 0);
+    int rc = emulated_settle(x.d, &e);
+    free(other);
+    x.d->ops->event_free(x.d, used);
+    tear_down(&x);
+    return rc;
+}
+
 static void a_kernel_waits_for_the_copy_and_notices_what_comes_over_it(void **state)
 {
     (void)state;
-    for (int is_early = 0; is_early < 2; is_early++) {
-        struct fixture x = set_up("emulated:1GB/s,50ms"); /* so that the kernel has begun before the second copy is over */
-        struct fb_error e = {0};
-        struct device_event *used;
-        assert_int_equal(x.d->ops->event_new(x.d, &used, &e), 0);
-        assert_int_equal(x.d->ops->copy(x.d, x.memory, x.host, BYTES, &e), 0);
-        assert_int_equal(x.d->ops->record(x.d, x.event, DEVICE_COPY_STREAM, &e), 0);
-        assert_int_equal(x.d->ops->wait(x.d, x.event, 3, &e), 0); /* never blocks */
-        assert_int_equal(emulated_kernel(x.d, 3, (void *)x.memory, BYTES, 400000000, &e), 0);
-        assert_int_equal(x.d->ops->record(x.d, used, 3, &e), 0);
-        assert_int_equal(x.d->ops->query(x.d, used, &e), 0);
-        if (!is_early)
-            assert_int_equal(x.d->ops->wait(x.d, used, 0, &e), 0);
-        char *other = malloc(BYTES);
-        memset(other, 7, BYTES);
-        assert_int_equal(x.d->ops->copy(x.d, x.memory, other, BYTES, &e), 0);
-        assert_int_equal(emulated_settle(x.d, &e), is_early ? FB_E_DATA : 0);
-        free(other);
-        x.d->ops->event_free(x.d, used);
-        tear_down(&x);
-    }
+    assert_int_equal(copy_over_a_kernel(false), 0);
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < 10; i++) /* on a busy machine it may begin only when both copies are over */
+        rc = copy_over_a_kernel(true);
+    assert_int_equal(rc, FB_E_DATA);
 }
 
 static void memory_has_a_limit(void **state)
