@@ -326,7 +326,8 @@ def taken(loader: fb.Loader, epochs: int) -> Iterator[str]:
     for epoch in range(epochs):
         for number, batch in enumerate(loader):
             yield from batch_lines(f"epoch {epoch} batch {number}", batch)
-    bad = {json.dumps(sample, sort_keys=True) for sample in loader.stats()["bad_samples"]}
+    # What was read ahead for the epoch after is left out.
+    bad = {json.dumps(sample, sort_keys=True) for sample in loader.stats()["bad_samples"] if sample["epoch"] < epochs}
     yield from sorted(
         {re.sub(r"#\d+", "#ROW", f"bad: {text}") for text in bad}
     )  # which row of a bad chunk is asked for first is a matter of threads
