@@ -144,6 +144,20 @@ def test_an_order_that_cannot_be_kept_is_refused(clips: Path, steps: list, words
         fb.Loader(clips / "c2", transforms=steps)
 
 
+@pytest.mark.parametrize("std", [0.0, -1.0, 1e-320, 1e-40, 1e39, float("nan"), float("inf"), -float("inf")])
+def test_a_deviation_that_cannot_be_divided_by_is_refused(clips: Path, spectrograms: Path, std: float) -> None:
+    for source, before in ((clips / "c1", [fb.CropOrPad(2000)]), (spectrograms, []), (spectrograms, [fb.SpecAugment(2, 2)])):
+        with pytest.raises(fb.Error, match="std") as refused:
+            fb.Loader(source, transforms=[*before, fb.Normalize([0.5, 0.5], [1.0, std])])
+        assert "2 numbers" not in str(refused.value)  # the cause is the number, not how many there are
+
+
+def test_the_smallest_deviation_gives_finite_numbers(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.full((3, 2), 1e-6, "f4"))
+    with fb.Loader(tmp_path / "x.npy", batch_size=3, framework="numpy", transforms=[fb.Normalize([1e-320], [3e-39])]) as loader:
+        assert np.isfinite(next(iter(loader))[0]).all()
+
+
 def test_arrays_that_are_no_spectrograms_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "flat.npy", np.zeros((10, 7), "f4"))
     np.save(tmp_path / "whole.npy", np.zeros((10, 7, 7), "f8"))
