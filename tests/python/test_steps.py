@@ -158,6 +158,40 @@ def test_the_smallest_deviation_gives_finite_numbers(tmp_path: Path) -> None:
         assert np.isfinite(next(iter(loader))[0]).all()
 
 
+@pytest.mark.parametrize("p", [0.1, 0.29, 0.3, 0.57, 0.58, 0.7, 0.9, 0.99, 1 - 1e-12, 1e-310])
+def test_no_stretch_is_longer_than_its_share(tmp_path: Path, p: float) -> None:
+    """int(p * frames) in double precision; in single, 0.7 * 10 would be 6."""
+    for frames in (1, 10, 100):
+        np.save(tmp_path / "x.npy", np.ones((300, 1, frames), "f4"))
+        steps = [fb.SpecAugment(0, 1000, n_freq_masks=0, n_time_masks=32, p=p)]
+        masks = [m for _, _, draws, _ in batches(tmp_path / "x.npy", steps) for d in draws for m in d["masks"]]
+        assert max(m["count"] for m in masks) == int(p * frames)
+        assert all(0 <= m["first"] <= frames - m["count"] for m in masks)
+
+
+@pytest.mark.parametrize("planes, sample", list(itertools.product((1, 700, 8000), ("row", "file"))))
+def test_all_masks_of_many_planes_are_told(tmp_path: Path, planes: int, sample: str) -> None:
+    stored = np.random.default_rng(planes).normal(size=(2, planes, 3, 4)).astype("f4")
+    np.save(tmp_path / "x.npy", stored)
+    masks = fb.SpecAugment(2, 3, n_freq_masks=12, n_time_masks=20, fill=7)
+    [(data, _, draws, batch)] = batches(tmp_path / "x.npy", [masks], sample=sample)
+    for x, row, draw in zip(data, stored[batch.samples] if sample == "row" else stored[None], draws, strict=True):
+        flat, want = x.reshape(-1, 3, 4), row.reshape(-1, 3, 4)
+        assert len(draw["masks"]) == 32 * len(flat)
+        for k in range(0, len(flat), 97):
+            assert np.array_equal(flat[k], blank(want[k], draw["masks"][32 * k:32 * k + 32], 7, k))
+
+
+@pytest.mark.parametrize("planes", [2**15, 2**26, 2**27, 2**40])
+@pytest.mark.parametrize("sample", ["row", "file"])
+def test_more_masks_than_can_be_kept_are_refused(tmp_path: Path, planes: int, sample: str) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((4, planes, 1, 0), "f4"))  # no bytes, but planes
+    with pytest.raises(fb.Error, match="spec_augment.*each sample.*fewer masks"):
+        fb.Loader(tmp_path / "x.npy", transforms=[fb.SpecAugment(2, 2, 16, 16)], sample=sample)
+    none = batches(tmp_path / "x.npy", [fb.SpecAugment(2, 2, 0, 0)], sample=sample)
+    assert none[0][2] == [{"masks": []}] * len(none[0][2])
+
+
 def test_arrays_that_are_no_spectrograms_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "flat.npy", np.zeros((10, 7), "f4"))
     np.save(tmp_path / "whole.npy", np.zeros((10, 7, 7), "f8"))
