@@ -30,7 +30,11 @@ static int add_norm(struct array_steps *s, const struct step *step, struct fb_er
         return refuse_twice(step->ops, e);
     step->ops->norm(step->params, &s->norm);
     s->is_normalized = true;
-    return 0;
+    if (!s->is_mono || s->norm.count == 1)
+        return 0;
+    return error_set(e, FB_E_USAGE, "transform",
+                     "there is one channel behind mono: normalize wants one number for mean= and std=, not %llu",
+                     (unsigned long long)s->norm.count);
 }
 
 static int add_instances(struct array_steps *s, const struct step *step, struct fb_error *e)

@@ -138,10 +138,41 @@ def test_arrays_in_files_of_their_own_are_blanked_too(tmp_path: Path) -> None:
     ([fb.Normalize([0.5, 0.1], [1.0, 1.0]), fb.Mono()], "mono must stand before"),
     ([fb.CropOrPad(4000), fb.LogMel(), fb.Mono()], "mono must stand before log_mel"),
     ([fb.CropOrPad(4000), fb.Normalize([0.5], [1.0]), fb.LogMel()], "behind log_mel"),
+    ([fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], "one channel behind mono"),
+    ([fb.CropOrPad(4000), fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], "one channel behind mono"),
+    ([fb.CropOrPad(400), fb.LogMel(pad_mode="reflect")], "400 samples; log_mel needs at least 513"),
+    ([fb.CropOrPad(1000), fb.LogMel(center=False)], "1000 samples; log_mel needs at least 1024"),
 ])
 def test_an_order_that_cannot_be_kept_is_refused(clips: Path, steps: list, words: str) -> None:
     with pytest.raises(fb.Error, match=words):
         fb.Loader(clips / "c2", transforms=steps)
+
+
+@pytest.mark.parametrize("collate", [None, fb.Pad(), fb.Ragged()])
+@pytest.mark.parametrize("steps, dtype, words", [
+    ([fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], None, "one channel behind mono"),
+    ([fb.Normalize([0.5, 0.1, 0.2], [1.0, 1.0, 1.0])], None, "3 numbers"),
+    ([fb.Mono()], "int16", "mixed into float32, float16 or bfloat16, not int16: .*dtype="),
+    ([fb.Mono()], "float64", "mixed into float32, float16 or bfloat16, not float64: .*dtype="),
+    ([fb.Normalize([0.5], [1.0])], "int16", "float dtype"),
+    ([], "uint8", "sound is given as"),
+])
+def test_what_no_recording_can_become_is_refused_at_once(clips: Path, collate: object, steps: list, dtype: str | None, words: str) -> None:
+    with pytest.raises(fb.Error, match=words):
+        fb.Loader(clips / "c2", transforms=steps + [fb.CropOrPad(4000)] * (collate is None), dtype=dtype, collate=collate)
+
+
+def test_spectrograms_are_made_of_recordings_of_one_length(clips: Path, tmp_path: Path) -> None:
+    for i in range(3):
+        soundfile.write(tmp_path / f"{i}.wav", np.full(2000, i / 4), RATE)
+    for collate in (fb.Pad(), fb.Ragged()):
+        for source in (clips / "c1", tmp_path):
+            with pytest.raises(fb.Error, match=r"one length.*CropOrPad\(samples\).*leave collate= out"):
+                fb.Loader(source, transforms=[fb.LogMel(n_fft=256)], collate=collate)
+    with pytest.raises(fb.Error, match=r"same shape in all files.*CropOrPad\(samples\)") as refused:
+        fb.Loader(clips / "c1", transforms=[fb.LogMel(n_fft=256)])
+    assert "collate" not in str(refused.value)
+    assert batches(tmp_path, [fb.LogMel(n_fft=256)])[0][0].shape == (3, 64, 8)  # all have one length
 
 
 @pytest.mark.parametrize("std", [0.0, -1.0, 1e-320, 1e-40, 1e39, float("nan"), float("inf"), -float("inf")])

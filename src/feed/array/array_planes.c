@@ -18,7 +18,7 @@ int arrays_shape_steps(struct arrays *a, struct fb_error *e)
         p.count *= (uint64_t)w->shape[d];
     if (array_steps_has_whole(&a->steps) && w->is_variable)
         return refuse("samples of one shape", e);
-    if (array_steps_has_whole(&a->steps) && w->dtype != FB_FLOAT32 && w->dtype != FB_FLOAT16 && w->dtype != FB_BFLOAT16)
+    if (array_steps_has_whole(&a->steps) && !arrays_is_short_float(w->dtype))
         return refuse("float32, float16 or bfloat16: use dtype=", e);
     return array_steps_shape(&a->steps, &p, e);
 }
