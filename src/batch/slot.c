@@ -51,8 +51,8 @@ int slot_shape_add(struct slot_shape *s, const char *name, enum fb_dtype dtype, 
 {
     struct slot_field *f = NULL;
     FB_TRY(describe(s, &f, name, dtype, ndim, shape, strides, e));
-    size_t bytes;
-    if (__builtin_mul_overflow(f->sample_bytes, (size_t)s->places, &bytes) || bytes > SIZE_MAX / 4)
+    size_t bytes; /* all fields together leave room for several batches to be counted */
+    if (__builtin_mul_overflow(f->sample_bytes, (size_t)s->places, &bytes) || bytes > SIZE_MAX / 16 - s->bytes)
         return error_set(e, FB_E_USAGE, "batch", "a batch of %u samples is too large for memory", s->places);
     f->offset = s->bytes;
     s->bytes += align_up(bytes);

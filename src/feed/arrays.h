@@ -87,6 +87,11 @@ int arrays_open(struct feed *f, const fb_options *o, struct fb_error *e);
 int rows_open(struct feed *f, const struct array_file *first, const char *key, struct fb_error *e);
 int bags_open(struct feed *f, const fb_options *o, const struct array_file *first, struct fb_error *e);
 int arrays_no_memory(struct fb_error *e);
+/* What steps that compute in float32 can write. */
+static inline bool arrays_is_short_float(enum fb_dtype t)
+{
+    return t == FB_FLOAT32 || t == FB_FLOAT16 || t == FB_BFLOAT16;
+}
 int arrays_refuse_field(const struct array_file *file, const char *key, const char *name, struct fb_error *e);
 void arrays_close(struct feed *f);
 

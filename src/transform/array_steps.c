@@ -30,7 +30,11 @@ static int add_norm(struct array_steps *s, const struct step *step, struct fb_er
         return refuse_twice(step->ops, e);
     step->ops->norm(step->params, &s->norm);
     s->is_normalized = true;
-    return 0;
+    if (!s->is_mono || s->norm.count == 1)
+        return 0;
+    return error_set(e, FB_E_USAGE, "transform",
+                     "there is one channel behind mono: normalize wants one number for mean= and std=, not %llu",
+                     (unsigned long long)s->norm.count);
 }
 
 static int add_instances(struct array_steps *s, const struct step *step, struct fb_error *e)
@@ -93,6 +97,22 @@ void array_steps_close(struct array_steps *s)
     step_list_free(&s->list);
 }
 
+/* Where the draws of step `i` are kept. Samples can have more planes than anybody has memory for masks of. */
+static int place_draws(struct array_steps *s, int i, struct fb_error *e)
+{
+    const struct step *step = &s->list.step[i];
+    uint64_t each = step->ops->draws ? step->ops->draws(step->params) : 0, times = i >= s->first_whole ? s->in.count : 1;
+    s->draws_at[i] = (int)s->draw_numbers;
+    if (each && times > (DRAW_NUMBERS_MAX - s->draw_numbers) / each) {
+        error_set(e, FB_E_USAGE, "transform", "%s draws for %llu planes: more than the %d numbers that are kept of each sample",
+                  step->ops->name, (unsigned long long)times, DRAW_NUMBERS_MAX);
+        error_remedy(e, "use fewer masks, or samples of fewer planes");
+        return FB_E_USAGE;
+    }
+    s->draw_numbers += (uint32_t)(each * times);
+    return 0;
+}
+
 int array_steps_shape(struct array_steps *s, const struct planes *in, struct fb_error *e)
 {
     s->in = s->out = *in;
@@ -105,8 +125,7 @@ int array_steps_shape(struct array_steps *s, const struct planes *in, struct fb_
             size_t work = step->ops->work_bytes ? (step->ops->work_bytes(step->params) + 63) & ~(size_t)63 : 0;
             s->work_bytes = work > s->work_bytes ? work : s->work_bytes;
         }
-        s->draws_at[i] = (int)s->draw_numbers;
-        s->draw_numbers += step->ops->draws ? step->ops->draws(step->params) * (i >= s->first_whole ? (uint32_t)in->count : 1) : 0;
+        FB_TRY(place_draws(s, i, e));
     }
     return 0;
 }

@@ -14,6 +14,8 @@
 #include "model/sound_clip.h"
 #include "transform/step_list.h"
 
+enum { DRAW_NUMBERS_MAX = 1 << 20 }; /* kept of each sample: 8 MiB */
+
 /* What a step works on. */
 struct planes {
     uint64_t count;         /* channels; arrays: all dimensions but the last two */

@@ -307,6 +307,17 @@ def test_claims_of_a_billion_rows(tmp_path: Path) -> None:
     refused(tmp_path / "b.npy", r"b\.npy.*(end|bytes)")
 
 
+@pytest.mark.parametrize("fields", [1, 7, 8, 9])
+def test_claims_that_no_counter_holds_together(tmp_path: Path, fields: int) -> None:
+    names = [f"f{i}" for i in range(fields)]
+    for k in range(16):
+        with h5py.File(tmp_path / f"{k}.h5", "w") as f:
+            for name in names:
+                f.create_dataset(name, shape=(4, 2**52), dtype="f8")  # never written: 2^57 bytes each
+    with pytest.raises(fb.Error, match="too large|too small"):
+        fb.Loader(tmp_path, fields=names, batch_size=16, sample="file")
+
+
 def test_a_zip_bomb(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         head = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '|u1', 'fortran_order': False, 'shape': (268435456,), }".ljust(117) + b"\n"

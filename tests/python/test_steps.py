@@ -138,10 +138,89 @@ def test_arrays_in_files_of_their_own_are_blanked_too(tmp_path: Path) -> None:
     ([fb.Normalize([0.5, 0.1], [1.0, 1.0]), fb.Mono()], "mono must stand before"),
     ([fb.CropOrPad(4000), fb.LogMel(), fb.Mono()], "mono must stand before log_mel"),
     ([fb.CropOrPad(4000), fb.Normalize([0.5], [1.0]), fb.LogMel()], "behind log_mel"),
+    ([fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], "one channel behind mono"),
+    ([fb.CropOrPad(4000), fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], "one channel behind mono"),
+    ([fb.CropOrPad(400), fb.LogMel(pad_mode="reflect")], "400 samples; log_mel needs at least 513"),
+    ([fb.CropOrPad(1000), fb.LogMel(center=False)], "1000 samples; log_mel needs at least 1024"),
 ])
 def test_an_order_that_cannot_be_kept_is_refused(clips: Path, steps: list, words: str) -> None:
     with pytest.raises(fb.Error, match=words):
         fb.Loader(clips / "c2", transforms=steps)
+
+
+@pytest.mark.parametrize("collate", [None, fb.Pad(), fb.Ragged()])
+@pytest.mark.parametrize("steps, dtype, words", [
+    ([fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], None, "one channel behind mono"),
+    ([fb.Normalize([0.5, 0.1, 0.2], [1.0, 1.0, 1.0])], None, "3 numbers"),
+    ([fb.Mono()], "int16", "mixed into float32, float16 or bfloat16, not int16: .*dtype="),
+    ([fb.Mono()], "float64", "mixed into float32, float16 or bfloat16, not float64: .*dtype="),
+    ([fb.Normalize([0.5], [1.0])], "int16", "float dtype"),
+    ([], "uint8", "sound is given as"),
+])
+def test_what_no_recording_can_become_is_refused_at_once(clips: Path, collate: object, steps: list, dtype: str | None, words: str) -> None:
+    with pytest.raises(fb.Error, match=words):
+        fb.Loader(clips / "c2", transforms=steps + [fb.CropOrPad(4000)] * (collate is None), dtype=dtype, collate=collate)
+
+
+def test_spectrograms_are_made_of_recordings_of_one_length(clips: Path, tmp_path: Path) -> None:
+    for i in range(3):
+        soundfile.write(tmp_path / f"{i}.wav", np.full(2000, i / 4), RATE)
+    for collate in (fb.Pad(), fb.Ragged()):
+        for source in (clips / "c1", tmp_path):
+            with pytest.raises(fb.Error, match=r"one length.*CropOrPad\(samples\).*leave collate= out"):
+                fb.Loader(source, transforms=[fb.LogMel(n_fft=256)], collate=collate)
+    with pytest.raises(fb.Error, match=r"same shape in all files.*CropOrPad\(samples\)") as refused:
+        fb.Loader(clips / "c1", transforms=[fb.LogMel(n_fft=256)])
+    assert "collate" not in str(refused.value)
+    assert batches(tmp_path, [fb.LogMel(n_fft=256)])[0][0].shape == (3, 64, 8)  # all have one length
+
+
+@pytest.mark.parametrize("std", [0.0, -1.0, 1e-320, 1e-40, 1e39, float("nan"), float("inf"), -float("inf")])
+def test_a_deviation_that_cannot_be_divided_by_is_refused(clips: Path, spectrograms: Path, std: float) -> None:
+    for source, before in ((clips / "c1", [fb.CropOrPad(2000)]), (spectrograms, []), (spectrograms, [fb.SpecAugment(2, 2)])):
+        with pytest.raises(fb.Error, match="std") as refused:
+            fb.Loader(source, transforms=[*before, fb.Normalize([0.5, 0.5], [1.0, std])])
+        assert "2 numbers" not in str(refused.value)  # the cause is the number, not how many there are
+
+
+def test_the_smallest_deviation_gives_finite_numbers(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.full((3, 2), 1e-6, "f4"))
+    with fb.Loader(tmp_path / "x.npy", batch_size=3, framework="numpy", transforms=[fb.Normalize([1e-320], [3e-39])]) as loader:
+        assert np.isfinite(next(iter(loader))[0]).all()
+
+
+@pytest.mark.parametrize("p", [0.1, 0.29, 0.3, 0.57, 0.58, 0.7, 0.9, 0.99, 1 - 1e-12, 1e-310])
+def test_no_stretch_is_longer_than_its_share(tmp_path: Path, p: float) -> None:
+    """int(p * frames) in double precision; in single, 0.7 * 10 would be 6."""
+    for frames in (1, 10, 100):
+        np.save(tmp_path / "x.npy", np.ones((300, 1, frames), "f4"))
+        steps = [fb.SpecAugment(0, 1000, n_freq_masks=0, n_time_masks=32, p=p)]
+        masks = [m for _, _, draws, _ in batches(tmp_path / "x.npy", steps) for d in draws for m in d["masks"]]
+        assert max(m["count"] for m in masks) == int(p * frames)
+        assert all(0 <= m["first"] <= frames - m["count"] for m in masks)
+
+
+@pytest.mark.parametrize("planes, sample", list(itertools.product((1, 700, 8000), ("row", "file"))))
+def test_all_masks_of_many_planes_are_told(tmp_path: Path, planes: int, sample: str) -> None:
+    stored = np.random.default_rng(planes).normal(size=(2, planes, 3, 4)).astype("f4")
+    np.save(tmp_path / "x.npy", stored)
+    masks = fb.SpecAugment(2, 3, n_freq_masks=12, n_time_masks=20, fill=7)
+    [(data, _, draws, batch)] = batches(tmp_path / "x.npy", [masks], sample=sample)
+    for x, row, draw in zip(data, stored[batch.samples] if sample == "row" else stored[None], draws, strict=True):
+        flat, want = x.reshape(-1, 3, 4), row.reshape(-1, 3, 4)
+        assert len(draw["masks"]) == 32 * len(flat)
+        for k in range(0, len(flat), 97):
+            assert np.array_equal(flat[k], blank(want[k], draw["masks"][32 * k:32 * k + 32], 7, k))
+
+
+@pytest.mark.parametrize("planes", [2**15, 2**26, 2**27, 2**40])
+@pytest.mark.parametrize("sample", ["row", "file"])
+def test_more_masks_than_can_be_kept_are_refused(tmp_path: Path, planes: int, sample: str) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((4, planes, 1, 0), "f4"))  # no bytes, but planes
+    with pytest.raises(fb.Error, match="spec_augment.*each sample.*fewer masks"):
+        fb.Loader(tmp_path / "x.npy", transforms=[fb.SpecAugment(2, 2, 16, 16)], sample=sample)
+    none = batches(tmp_path / "x.npy", [fb.SpecAugment(2, 2, 0, 0)], sample=sample)
+    assert none[0][2] == [{"masks": []}] * len(none[0][2])
 
 
 def test_arrays_that_are_no_spectrograms_are_refused(tmp_path: Path) -> None:

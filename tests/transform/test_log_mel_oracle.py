@@ -189,10 +189,10 @@ def test_lengths_around_a_frame(tool: Tool) -> None:
         if n > 512:
             compare(tool.run(x, KERNELS[-1], pad=1), x, pad=1)
         else:
-            with pytest.raises(ValueError, match="to reflect its ends more than 512 are needed"):
+            with pytest.raises(ValueError, match="log_mel needs at least 513"):
                 tool.run(x, KERNELS[-1], pad=1)
         if n < 1024:
-            with pytest.raises(ValueError, match="less than one frame of 1024"):
+            with pytest.raises(ValueError, match="log_mel needs at least 1024"):
                 tool.run(x, KERNELS[-1], center=0)
 
 

@@ -64,6 +64,7 @@ static void options_are_refused_by_name(void **state)
     expect_refusal("grayscale channels=1", 0, "channels=1");
     expect_refusal("normalize mean=1,2 std=1,2,3", 0, "three numbers each");
     expect_refusal("normalize mean=1,2,3 std=1,0,1", 0, "std= must not be 0");
+    expect_refusal("normalize mean=1,2,3 std=1,1,-1e-40", 0, "nearer to it than 3e-39");
 }
 
 static void the_last_transform_must_be_last_and_single(void **state)

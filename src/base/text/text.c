@@ -1,6 +1,5 @@
 #include "base/text/text.h"
 
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -45,9 +44,8 @@ double text_to_double(const char *s)
 bool text_parse_double(const char *s, double *value, const char **end)
 {
     char *stop;
-    errno = 0;
     double v = read_double(s, &stop);
-    bool is_number = stop != s && !errno && isfinite(v);
+    bool is_number = stop != s && isfinite(v); /* one too small for a double is 0, or nearly */
     *end = stop;
     if (is_number)
         *value = v;

@@ -18,7 +18,7 @@ int arrays_shape_steps(struct arrays *a, struct fb_error *e)
         p.count *= (uint64_t)w->shape[d];
     if (array_steps_has_whole(&a->steps) && w->is_variable)
         return refuse("samples of one shape", e);
-    if (array_steps_has_whole(&a->steps) && w->dtype != FB_FLOAT32 && w->dtype != FB_FLOAT16 && w->dtype != FB_BFLOAT16)
+    if (array_steps_has_whole(&a->steps) && !arrays_is_short_float(w->dtype))
         return refuse("float32, float16 or bfloat16: use dtype=", e);
     return array_steps_shape(&a->steps, &p, e);
 }
@@ -44,7 +44,7 @@ int arrays_run_steps(struct worker *w, struct feed *f, struct slot *s, uint32_t 
     void *at = slot_at(s, 0, place);
     size_t one = (size_t)(p->rows * p->columns), numbers = one * (size_t)p->count;
     struct array_conversion widen, narrow;
-    if (!array_steps_has_whole(steps))
+    if (!array_steps_has_whole(steps) || !numbers) /* without numbers there may be any number of planes */
         return 0;
     FB_TRY(array_conversion_init(&widen, ARRAY_PLAIN, dtype, FB_FLOAT32, NULL, e));
     FB_TRY(array_conversion_init(&narrow, ARRAY_PLAIN, FB_FLOAT32, dtype, NULL, e));

@@ -156,13 +156,13 @@ const char *fb_batch_state(const fb_batch *b)
     return slot_of(b)->state_json;
 }
 
-enum { DRAWS_MAX_BYTES = 1 << 20 };
+enum { DRAWS_BYTES = 1 << 16, NUMBER_BYTES = 64 }; /* of each number that is kept, with its name */
 
 int fb_batch_draw(const fb_batch *b, int place, char *out, size_t out_size)
 {
     const struct slot *s = slot_of(b);
     const struct feed *f = s->owner;
-    struct text t = {.limit = DRAWS_MAX_BYTES};
+    struct text t = {.limit = DRAWS_BYTES + (size_t)s->shape->draw_numbers * NUMBER_BYTES};
     struct json_writer w = {.out = &t};
     json_begin_object(&w, NULL);
     if (f->kind->show_draws && place >= 0 && (uint32_t)place < s->count)

@@ -15,11 +15,22 @@ enum { PULSE_NS = 100000000 };
 static int shape_spectrogram(struct arrays *a, struct fb_error *e)
 {
     struct array_want *w = &a->want[0];
-    if (w->dtype != FB_FLOAT32 && w->dtype != FB_FLOAT16 && w->dtype != FB_BFLOAT16)
+    if (!arrays_is_short_float(w->dtype))
         return error_set(e, FB_E_USAGE, "transform", "spectrograms are float32, float16 or bfloat16, not %s", fb_dtype_name(w->dtype));
     w->shape[w->ndim++] = (int64_t)a->steps.out.rows;
     w->shape[w->ndim++] = (int64_t)a->steps.out.columns;
     return 0;
+}
+
+/* What the files can be asked for, whatever their lengths. */
+static int check_sound(const struct arrays *a, const struct array_layout *l, struct fb_error *e)
+{
+    struct array_conversion c;
+    enum fb_dtype dtype = a->want[0].dtype;
+    if (a->steps.is_mono && !arrays_is_short_float(dtype))
+        return error_set(e, FB_E_USAGE, "transform",
+                         "channels are mixed into float32, float16 or bfloat16, not %s: leave Mono() out, or dtype=", fb_dtype_name(dtype));
+    return array_steps_has_whole(&a->steps) ? 0 : arrays_prepare_conversion(a, 0, l, &c, e);
 }
 
 static int shape_sound(struct arrays *a, const struct array_layout *l, struct fb_error *e)
@@ -31,19 +42,16 @@ static int shape_sound(struct arrays *a, const struct array_layout *l, struct fb
     w->is_variable = !a->is_cropped;
     w->row_bytes = fb_dtype_size(w->dtype) * (has_channels ? channels : 1);
     w->ndim = 0;
-    if (w->is_variable) {
-        if (has_channels)
-            w->shape[w->ndim++] = (int64_t)channels; /* frames first: the dimension that varies */
-        return 0;
-    }
     if (has_channels)
-        w->shape[w->ndim++] = (int64_t)channels;
+        w->shape[w->ndim++] = (int64_t)channels; /* behind the frames, if these vary */
+    FB_TRY(check_sound(a, l, e));
+    if (w->is_variable)
+        return 0;
     FB_TRY(array_steps_shape(&a->steps, &planes, e));
     if (array_steps_has_whole(&a->steps))
         return shape_spectrogram(a, e);
     w->shape[w->ndim++] = (int64_t)a->samples;
-    struct array_conversion c;
-    return arrays_prepare_conversion(a, 0, l, &c, e);
+    return 0;
 }
 
 struct survey {
@@ -145,8 +153,10 @@ static int refuse_lengths(const struct survey *v, int field, bool has_collate, s
         error_remedy(e, "leave it out of fields=");
     } else {
         error_set(e, FB_E_DATA, "dataset", "'%s' does not have the same shape in all files", w->source[0] ? w->source : w->name);
-        error_remedy(e, v->f->arrays->is_sound ? "use CropOrPad(samples), or collate=fb.Pad()"
-                                               : "use collate=fb.Pad() or fb.Ragged(), or SampleInstances(k)");
+        const struct arrays *a = v->f->arrays;
+        error_remedy(e, !a->is_sound                       ? "use collate=fb.Pad() or fb.Ragged(), or SampleInstances(k)"
+                        : array_steps_has_whole(&a->steps) ? "use CropOrPad(samples)"
+                                                           : "use CropOrPad(samples), or collate=fb.Pad()");
     }
     error_at(e, v->odd[field], -1);
     return FB_E_DATA;
@@ -196,6 +206,11 @@ int bags_open(struct feed *f, const fb_options *o, const struct array_file *firs
         FB_TRY(shape_sound(a, array_find(first, a->want[0].source), e));
     if (a->is_sound && !a->want[0].is_variable)
         return 0;
+    if (a->is_sound && o->collate && array_steps_has_whole(&a->steps)) {
+        error_set(e, FB_E_USAGE, "transform", "spectrograms are made of recordings of one length");
+        error_remedy(e, "put CropOrPad(samples) before LogMel, and leave collate= out");
+        return FB_E_USAGE;
+    }
     struct survey v = {.f = f};
     for (int i = 0; i < a->count; i++) {
         struct array_want *w = &a->want[i];
@@ -213,7 +228,7 @@ int bags_open(struct feed *f, const fb_options *o, const struct array_file *firs
             FB_TRY(settle(&v, i, o->collate != 0, e));
         return arrays_shape_steps(a, e);
     }
-    if ((!v.is_same[0] && !o->collate) || (o->collate && array_steps_has_whole(&a->steps)))
+    if (!v.is_same[0] && !o->collate)
         return refuse_lengths(&v, 0, false, e);
     bool is_fixed = !o->collate;
     int64_t frames = a->want[0].shape[0];

@@ -72,8 +72,6 @@ static int place_samples(struct bag *b, const struct array_conversion *c, const 
     bool is_mixed = a->steps.is_mono && channels > 1;
     uint8_t *to = slot_at(b->l->slot, 0, b->l->place);
     uint64_t after = a->steps.has_plain_silence ? 0 : b->clip.after;
-    if (is_mixed && !clip_can_mix(c))
-        return bag_refuse(b, e, "several channels can only be mixed into a float type", "leave dtype= out, or use float32 or float16");
     if (!is_mixed && a->want[0].is_variable)
         array_convert(c, frames, to, b->clip.frames * channels);
     else

@@ -48,7 +48,8 @@ static int normalize_check(void *params, struct fb_error *e)
     struct normalize *p = params;
     int64_t count = read_numbers(p->mean_text, NULL);
     if (count < 1 || read_numbers(p->std_text, NULL) != count)
-        return error_set(e, FB_E_USAGE, "transform", "normalize: mean= and std= want the same count of numbers, 1 to %d", NUMBERS_MAX);
+        return error_set(e, FB_E_USAGE, "transform",
+                         "normalize: mean= and std= want the same count of numbers, 1 to %d, that a float32 can hold", NUMBERS_MAX);
     p->mean = malloc((size_t)count * sizeof(*p->mean));
     p->inv_std = malloc((size_t)count * sizeof(*p->inv_std));
     if (!p->mean || !p->inv_std)
@@ -58,9 +59,10 @@ static int normalize_check(void *params, struct fb_error *e)
     p->mean_text = p->std_text = NULL;
     p->count = are_equal(p->mean, (uint64_t)count) && are_equal(p->inv_std, (uint64_t)count) ? 1 : (uint64_t)count;
     for (uint64_t i = 0; i < p->count; i++) {
-        if (p->inv_std[i] == 0)
-            return error_set(e, FB_E_USAGE, "transform", "normalize: std= must not be 0");
-        p->inv_std[i] = 1.0f / p->inv_std[i];
+        float inverse = 1.0f / p->inv_std[i];
+        if (!(p->inv_std[i] > 0) || !isfinite(inverse))
+            return error_set(e, FB_E_USAGE, "transform", "normalize: std= must be from 3e-39 up, not %g", (double)p->inv_std[i]);
+        p->inv_std[i] = inverse;
     }
     return 0;
 }
@@ -107,7 +109,7 @@ static int normalize_run(const void *params, const struct step_run *r, struct fb
 
 static const struct option normalize_options[] = {
     {"mean", OPTION_STRING, offsetof(struct normalize, mean_text), 0, 0, NULL, "M", "one number, or one per channel, column or mel"},
-    {"std", OPTION_STRING, offsetof(struct normalize, std_text), 0, 0, NULL, "S", "one number, or one per channel, column or mel; not 0"},
+    {"std", OPTION_STRING, offsetof(struct normalize, std_text), 0, 0, NULL, "S", "one number, or one per channel, column or mel; above 0"},
     {0},
 };
 

@@ -1,6 +1,8 @@
 /* normalize: (v / 255 - mean) / std per channel. Nothing happens to pixels here: the store looks the results up. */
 #include "transform/image/normalize.h"
 
+#include <math.h>
+
 #include "transform/transform_list.h"
 
 struct normalize {
@@ -13,8 +15,8 @@ static int normalize_check(void *params, struct fb_error *e)
     if (p->mean.count != 3 || p->std.count != 3)
         return error_set(e, FB_E_USAGE, "transform", "normalize: mean= and std= want three numbers each (red, green, blue)");
     for (int c = 0; c < 3; c++)
-        if ((float)p->std.value[c] == 0)
-            return error_set(e, FB_E_USAGE, "transform", "normalize: std= must not be 0");
+        if (!isfinite(1.0f / (float)p->std.value[c]))
+            return error_set(e, FB_E_USAGE, "transform", "normalize: std= must not be 0, nor nearer to it than 3e-39");
     return 0;
 }
 

@@ -115,10 +115,14 @@ static uint64_t padding(const struct log_mel *m)
     return m->o.is_centered ? m->o.n_fft / 2 : 0;
 }
 
+uint64_t log_mel_least(const struct log_mel *m)
+{
+    return !m->o.is_centered ? m->o.n_fft : m->o.pad == LOG_MEL_REFLECT ? padding(m) + 1 : 1;
+}
+
 uint64_t log_mel_frames(const struct log_mel *m, uint64_t samples)
 {
-    uint64_t all = samples + 2 * padding(m);
-    return !samples || all < m->o.n_fft ? 0 : 1 + (all - m->o.n_fft) / m->o.hop_length;
+    return samples < log_mel_least(m) ? 0 : 1 + (samples + 2 * padding(m) - m->o.n_fft) / m->o.hop_length;
 }
 
 uint32_t log_mel_bins(const struct log_mel *m)
@@ -197,11 +201,8 @@ int log_mel_run(const struct log_mel *m, const float *signal, uint64_t samples, 
 {
     uint64_t frames = log_mel_frames(m, samples);
     if (!frames || samples > INT64_MAX / 4)
-        return error_set(e, FB_E_DATA, "transform", "the recording has %llu samples, less than one frame of %u",
-                         (unsigned long long)samples, m->o.n_fft);
-    if (m->o.pad == LOG_MEL_REFLECT && samples <= padding(m))
-        return error_set(e, FB_E_DATA, "transform", "the recording has %llu samples; to reflect its ends more than %llu are needed",
-                         (unsigned long long)samples, (unsigned long long)padding(m));
+        return error_set(e, FB_E_DATA, "transform", "the recording has %llu samples; log_mel needs at least %llu",
+                         (unsigned long long)samples, (unsigned long long)log_mel_least(m));
     uint8_t *x = work, *y = x + buffer_bytes(m);
     float *edges = (float *)(y + buffer_bytes(m)) + (size_t)FFT_LANES * m->o.n_mels;
     for (uint64_t f = 0; f < frames; f += FFT_LANES) {

@@ -47,12 +47,13 @@ void log_mel_defaults(struct log_mel_options *o);
 int log_mel_make(struct log_mel **out, const struct log_mel_options *o, struct fb_error *e);
 void log_mel_free(struct log_mel *m);
 
-uint64_t log_mel_frames(const struct log_mel *m, uint64_t samples); /* 0: shorter than one frame */
+uint64_t log_mel_least(const struct log_mel *m);                    /* samples: one frame, or what is reflected */
+uint64_t log_mel_frames(const struct log_mel *m, uint64_t samples); /* 0: fewer than the least */
 uint32_t log_mel_bins(const struct log_mel *m);                     /* n_mels */
 size_t log_mel_work_bytes(const struct log_mel *m);
 
-/* One recording: number i * stride + f of `out` is mel i of frame f. `work`: log_mel_work_bytes, 64-byte aligned. FB_E_DATA: too short
- * (less than one frame, or than what is reflected). */
+/* One recording: number i * stride + f of `out` is mel i of frame f. `work`: log_mel_work_bytes, 64-byte aligned. FB_E_DATA: fewer
+ * samples than the least. */
 int log_mel_run(const struct log_mel *m, const float *signal, uint64_t samples, float *out, size_t stride, void *work, struct fb_error *e);
 
 /* For tests: the kernels by name ("c", "avx2"); false: this build or processor has them not. */

@@ -87,8 +87,8 @@ static int log_mel_shape(void *params, struct planes *s, struct fb_error *e)
     FB_TRY(log_mel_make(&p->mel, &o, e));
     uint64_t frames = log_mel_frames(p->mel, s->columns);
     if (!frames)
-        return error_set(e, FB_E_USAGE, "transform", "log_mel: %llu samples are less than one frame of %u", (unsigned long long)s->columns,
-                         o.n_fft);
+        return error_set(e, FB_E_USAGE, "transform", "a clip has %llu samples; log_mel needs at least %llu", (unsigned long long)s->columns,
+                         (unsigned long long)log_mel_least(p->mel));
     *s = (struct planes){s->count, o.n_mels, frames, true, o.rate};
     return 0;
 }

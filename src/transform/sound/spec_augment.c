@@ -7,7 +7,7 @@ int spec_augment_check(const struct spec_augment *s, struct fb_error *e)
                          s->time_masks, SPEC_MAX_MASKS);
     if (!(s->time_share > 0) || !(s->time_share <= 1))
         return error_set(e, FB_E_USAGE, "transform", "SpecAugment's share of the time is %g; it must be above 0 and at most 1",
-                         (double)s->time_share);
+                         s->time_share);
     return 0;
 }
 
@@ -15,13 +15,13 @@ static struct spec_mask draw_mask(bool is_time, uint64_t widest, uint64_t size, 
 {
     uint64_t most = widest < size ? widest : size;
     uint64_t count = rng_below(r, most + 1), first = rng_below(r, size - count + 1);
-    return (struct spec_mask){is_time, (uint32_t)first, (uint32_t)count};
+    return (struct spec_mask){is_time, first, count};
 }
 
 int spec_augment_draw(const struct spec_augment *s, uint32_t mels, uint64_t frames, struct rng *r, struct spec_mask *out)
 {
     int n = 0;
-    uint64_t longest = (uint64_t)((double)s->time_share * (double)frames);
+    uint64_t longest = (uint64_t)(s->time_share * (double)frames);
     for (int i = 0; i < s->freq_masks; i++)
         out[n++] = draw_mask(false, s->freq_mask_param, mels, r);
     for (int i = 0; i < s->time_masks; i++)

@@ -16,14 +16,14 @@ struct spec_augment {
     int freq_masks, time_masks; /* how many; at most SPEC_MAX_MASKS together */
     uint32_t freq_mask_param;   /* the widest, in mels: each is uniform in 0..freq_mask_param, and so is its place */
     uint32_t time_mask_param;   /* the same in frames */
-    float time_share;           /* no stretch is longer than this share of the frames; 1: no limit (p of the paper) */
+    double time_share;          /* no stretch is longer than this share of the frames; 1: no limit (p of the paper) */
     bool fills_mean;            /* with the mean of the spectrogram instead of `fill` */
     float fill;
 };
 
 struct spec_mask {
     bool is_time;
-    uint32_t first, count; /* mels or frames */
+    uint64_t first, count; /* mels or frames */
 };
 
 int spec_augment_check(const struct spec_augment *s, struct fb_error *e);

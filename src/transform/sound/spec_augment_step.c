@@ -35,7 +35,7 @@ static int masks_check(void *params, struct fb_error *e)
                                      .time_masks = (int)p->n_time_masks,
                                      .freq_mask_param = (uint32_t)p->freq_mask_param,
                                      .time_mask_param = (uint32_t)p->time_mask_param,
-                                     .time_share = (float)p->p,
+                                     .time_share = p->p,
                                      .fills_mean = p->mean,
                                      .fill = (float)p->fill};
     return spec_augment_check(&p->masks, e);
@@ -68,8 +68,8 @@ static int masks_run(const void *params, const struct step_run *r, struct fb_err
     int n = spec_augment_draw(s, mels, r->planes.columns, r->rng, mask);
     spec_augment_apply(s, mask, n, r->to, mels, r->planes.columns, (size_t)r->planes.columns);
     for (int i = 0; i < n; i++) {
-        r->drawn[i * NUMBERS + FIRST] = mask[i].first;
-        r->drawn[i * NUMBERS + COUNT] = mask[i].count;
+        r->drawn[i * NUMBERS + FIRST] = (double)mask[i].first;
+        r->drawn[i * NUMBERS + COUNT] = (double)mask[i].count;
     }
     return 0;
 }

@@ -349,7 +349,7 @@ def test_wrong_steps_are_refused_in_words(wavs: Path) -> None:
         fb.Loader(wavs, transforms=[*CLIP, fb.SpecAugment(4, 4), fb.LogMel()])
     with pytest.raises(fb.Error, match="CropOrPad"):
         fb.Loader(wavs, transforms=[fb.LogMel()])
-    with pytest.raises(fb.Error, match="less than one frame|n_fft"):
+    with pytest.raises(fb.Error, match="log_mel needs at least|n_fft"):
         fb.Loader(wavs, transforms=[fb.CropOrPad(100), fb.LogMel(center=False)])
     with pytest.raises(ValueError, match="mel_scale"):
         fb.LogMel(mel_scale="bark")  # type: ignore[arg-type]
