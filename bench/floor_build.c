@@ -151,7 +151,7 @@ static bool choose(const char *mode)
     o.is_exact = strstr(mode, "exact") != NULL;
     if (log_mel_make(&mel, &o, NULL) < 0)
         return false;
-    row_numbers = log_mel_bins(mel) * log_mel_frames(mel, samples);
+    row_numbers = o.n_mels * log_mel_frames(mel, samples);
     at_once = MELS_ROWS_AT_ONCE; /* about a megabyte */
     return true;
 }

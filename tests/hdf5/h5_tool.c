@@ -109,14 +109,13 @@ static void open_file(const char *name, bool allows_external)
 static int straight_rows(const struct array_layout *a, uint64_t first, uint64_t rows, uint8_t *out, struct fb_error *e)
 {
     struct array_runs r;
-    struct array_run run[3];
+    struct array_run run;
     array_runs_start(&r, a, first, rows);
-    for (size_t n; (n = array_extents(&r, run, 3));)
-        for (size_t i = 0; i < n; i++)
-            if (run[i].offset == ARRAY_NO_CHUNK)
-                array_fill(a, out + run[i].at, run[i].length);
-            else
-                FB_TRY(read_at(run[i].offset, run[i].length, out + run[i].at, e));
+    while (array_runs_next(&r, &run))
+        if (run.offset == ARRAY_NO_CHUNK)
+            array_fill(a, out + run.at, run.length);
+        else
+            FB_TRY(read_at(run.offset, run.length, out + run.at, e));
     return 0;
 }
 

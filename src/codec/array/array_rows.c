@@ -89,14 +89,6 @@ bool array_runs_next(struct array_runs *r, struct array_run *out)
     return true;
 }
 
-size_t array_extents(struct array_runs *r, struct array_run *out, size_t capacity)
-{
-    size_t n = 0;
-    while (n < capacity && array_runs_next(r, &out[n]))
-        n++;
-    return n;
-}
-
 /* ---- by chunks ---- */
 
 static uint64_t chunks_across(const struct array_layout *a, int d)
@@ -118,14 +110,6 @@ void array_chunks_of_rows(const struct array_layout *a, uint64_t first, uint64_t
     uint64_t beside = chunks_beside(a), side = a->ndim ? a->chunk_shape[0] : 1;
     *chunk = first / side * beside;
     *count = rows ? ((first + rows - 1) / side + 1) * beside - *chunk : 0;
-}
-
-void array_rows_of_chunk(const struct array_layout *a, uint64_t chunk, uint64_t *first, uint64_t *rows)
-{
-    assert(chunk < a->chunk_count);
-    uint64_t side = a->ndim ? a->chunk_shape[0] : 1;
-    *first = chunk / chunks_beside(a) * side;
-    *rows = smaller(side, array_rows(a) - *first);
 }
 
 /* A box of numbers to be moved between two arrays in C order: how far to go for one step in each dimension, on either side. */

@@ -33,14 +33,8 @@ bool array_is_straight(const struct array_layout *a);
 void array_runs_start(struct array_runs *r, const struct array_layout *a, uint64_t first, uint64_t rows);
 bool array_runs_next(struct array_runs *r, struct array_run *out);
 
-/* The same for many rows at once, into an array: at most `capacity` runs, as many as there were room for; call again for the rest. */
-size_t array_extents(struct array_runs *r, struct array_run *out, size_t capacity);
-
 /* The chunks that hold rows [first, first + rows): `*count` of them from `*chunk` on, indices into a->chunk. */
 void array_chunks_of_rows(const struct array_layout *a, uint64_t first, uint64_t rows, uint64_t *chunk, uint64_t *count);
-
-/* The rows that a chunk has a part in: [*first, *first + *rows). */
-void array_rows_of_chunk(const struct array_layout *a, uint64_t chunk, uint64_t *first, uint64_t *rows);
 
 /* Copies what chunk number `chunk` has of rows [first, first + rows) into the place `out`. `data`: the chunk as decompress_chunk gives it;
  * NULL: it is missing, the fill value is written. */

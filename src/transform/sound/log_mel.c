@@ -125,11 +125,6 @@ uint64_t log_mel_frames(const struct log_mel *m, uint64_t samples)
     return samples < log_mel_least(m) ? 0 : 1 + (samples + 2 * padding(m) - m->o.n_fft) / m->o.hop_length;
 }
 
-uint32_t log_mel_bins(const struct log_mel *m)
-{
-    return m->o.n_mels;
-}
-
 static size_t buffer_bytes(const struct log_mel *m)
 {
     if (m->o.is_exact)

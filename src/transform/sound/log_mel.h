@@ -49,7 +49,6 @@ void log_mel_free(struct log_mel *m);
 
 uint64_t log_mel_least(const struct log_mel *m);                    /* samples: one frame, or what is reflected */
 uint64_t log_mel_frames(const struct log_mel *m, uint64_t samples); /* 0: fewer than the least */
-uint32_t log_mel_bins(const struct log_mel *m);                     /* n_mels */
 size_t log_mel_work_bytes(const struct log_mel *m);
 
 /* One recording: number i * stride + f of `out` is mel i of frame f. `work`: log_mel_work_bytes, 64-byte aligned. FB_E_DATA: fewer

@@ -99,25 +99,24 @@ static void runs_are_the_rows(void **state)
     for (uint64_t seed = 0; seed < 4000; seed++) {
         struct array_layout a = draw(seed, seed % 4 ? ARRAY_CHUNKED : ARRAY_CONTIGUOUS);
         struct array_runs r;
-        struct array_run run[2];
+        struct array_run run;
         uint64_t first, rows, at = 0, last = 0;
         if (!array_is_straight(&a))
             continue;
         straight++;
         draw_rows(&a, seed, &first, &rows);
         array_runs_start(&r, &a, first, rows);
-        for (size_t n; (n = array_extents(&r, run, 2));)
-            for (size_t i = 0; i < n; i++) {
-                assert_int_equal(run[i].at, at); /* in order, without gaps */
-                assert_true(run[i].length > 0);
-                assert_true(at == 0 || run[i].offset != last); /* neighbours are merged */
-                if (run[i].offset == ARRAY_NO_CHUNK)
-                    array_fill(&a, got + at, run[i].length);
-                else
-                    memcpy(got + at, file + run[i].offset, run[i].length);
-                last = run[i].offset == ARRAY_NO_CHUNK ? ARRAY_NO_CHUNK : run[i].offset + run[i].length;
-                at += run[i].length;
-            }
+        while (array_runs_next(&r, &run)) {
+            assert_int_equal(run.at, at); /* in order, without gaps */
+            assert_true(run.length > 0);
+            assert_true(at == 0 || run.offset != last); /* neighbours are merged */
+            if (run.offset == ARRAY_NO_CHUNK)
+                array_fill(&a, got + at, run.length);
+            else
+                memcpy(got + at, file + run.offset, run.length);
+            last = run.offset == ARRAY_NO_CHUNK ? ARRAY_NO_CHUNK : run.offset + run.length;
+            at += run.length;
+        }
         compare(seed, slow_rows(&a, first, rows));
     }
     assert_true(straight > 1000);
@@ -132,9 +131,11 @@ static void chunks_give_the_rows(void **state)
         draw_rows(&a, seed, &first, &rows);
         array_chunks_of_rows(&a, first, rows, &chunk, &count);
         for (uint64_t i = chunk; i < chunk + count; i++) {
-            uint64_t from, some;
-            array_rows_of_chunk(&a, i, &from, &some);
-            assert_true(from < first + rows && from + some > first); /* none too many */
+            uint64_t low, others;
+            array_chunks_of_rows(&a, first, 1, &low, &others);
+            assert_true(i >= low); /* none too many */
+            array_chunks_of_rows(&a, first + rows - 1, 1, &low, &others);
+            assert_true(i < low + others);
             array_copy_from_chunk(&a, i, table[i].offset == ARRAY_NO_CHUNK ? NULL : file + table[i].offset, first, rows, got);
         }
         compare(seed, slow_rows(&a, first, rows));
@@ -182,12 +183,14 @@ static void merged_runs_are_few(void **state)
                              .chunk_count = 4000,
                              .chunk = table};
     struct array_runs r;
-    struct array_run run[64];
+    struct array_run run, last = {0};
+    int runs = 0;
     for (uint64_t i = 0; i < a.chunk_count; i++)
         table[i] = (struct array_chunk){.offset = 1000 + 40 * i + i / 64 * 2048, .length = 40};
     array_runs_start(&r, &a, 0, 4000);
-    assert_int_equal(array_extents(&r, run, 64), 63); /* 4000 chunks, 63 index nodes */
-    assert_int_equal(run[0].length, 64 * 40);
+    for (; array_runs_next(&r, &run); last = run, runs++)
+        assert_true(!runs || last.length == 64 * 40);
+    assert_int_equal(runs, 63); /* 4000 chunks, 63 index nodes */
 }
 
 static void a_single_number_is_a_row(void **state)
