@@ -33,7 +33,7 @@ def test_an_only_that_names_no_case_is_refused(monkeypatch: pytest.MonkeyPatch) 
 def test_the_first_line_that_differs_is_shown_of_both_sides() -> None:
     assert same.first_difference(["a", "b"], ["a", "b"]) is None
     shown = same.first_difference(["a", "b", "c"], ["a", "x", "y"])
-    assert shown == "  line 2 here:  b\n  line 2 there: x"
+    assert shown == "  line 2 here:  b\n  line 2 there: x\n  and 1 more"
     assert same.first_difference(["a"], ["a", "b"]) == "  line 2 here:  (ends)\n  line 2 there: b"
 
 
