@@ -61,6 +61,20 @@ def wait_for(port: int) -> None:
     raise SystemExit("bench: the server does not come up")
 
 
+def serve(root: Path, port: int) -> subprocess.Popen:
+    """rclone, with the folders of `root` as buckets."""
+    rclone = shutil.which("rclone", path=f"{ROOT}/.venv/bin:{os.environ['PATH']}") or "rclone"
+    server = subprocess.Popen([rclone, "serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{ACCESS},{SECRET}", "--vfs-cache-mode",
+                               "off", str(root)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(port)
+    return server
+
+
+def client_environment(port: int) -> dict[str, str]:
+    return {**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": REGION, "AWS_EC2_METADATA_DISABLED": "true"}
+
+
 class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.build = options, options.build
@@ -78,9 +92,7 @@ class Bench:
         for i in range(2):
             (bucket / f"large{i}").write_bytes(os.urandom(1 << 20) * 256)
         self.port, self.far_port = free_port(), free_port()
-        self.start([shutil.which("rclone", path=f"{ROOT}/.venv/bin:{os.environ['PATH']}") or "rclone", "serve", "s3", "--addr",
-                    f"127.0.0.1:{self.port}", "--auth-key", f"{ACCESS},{SECRET}", "--vfs-cache-mode", "off", str(self.folder / "root")])
-        wait_for(self.port)
+        self.running.append(serve(self.folder / "root", self.port))
         self.start([str(self.build / "bench/delay_proxy"), str(self.far_port), str(self.port), "30"], stdin=subprocess.PIPE)
         wait_for(self.far_port)
         self.objects, self.more = ([(str(p.relative_to(bucket)), p.stat().st_size) for p in sorted((bucket / name).rglob("*.jpg"))]
@@ -98,9 +110,7 @@ class Bench:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def env(self, port: int) -> dict[str, str]:
-        return {**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-                "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": REGION, "AWS_EC2_METADATA_DISABLED": "true",
-                "XDG_CACHE_HOME": str(self.folder / "cache")}
+        return client_environment(port) | {"XDG_CACHE_HOME": str(self.folder / "cache")}
 
     def note(self, name: str, value: float) -> None:
         self.figures.setdefault(name, []).append(value)
