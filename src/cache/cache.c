@@ -52,7 +52,7 @@ void cache_turn_off(struct cache *c, int sys_errno, const char *doing, bool is_w
     pthread_mutex_unlock(&c->lock);
     if (!was_warned)
         log_line(&c->log, LOG_WARN, "the disk cache is off: %s; %s", c->why_off,
-                 is_write ? "what is in it is still used" : "everything is read from the source");
+                 is_write ? "what it holds is still used" : "everything is read from the source");
 }
 
 bool cache_open_failed(struct cache *c, int sys_errno, const char *doing, bool is_write)

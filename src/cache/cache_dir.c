@@ -239,7 +239,7 @@ static int open_place(struct cache_dir *d, const char *path, struct fb_error *e)
     for (int i = 0; i < 100 && rc == 1; i++)
         rc = try_place(d, place, path, e);
     if (rc != 0)
-        return rc < 0 ? rc : error_set(e, FB_E_IO, "cache", "the cache folder changes all the time");
+        return rc < 0 ? rc : error_set(e, FB_E_IO, "cache", "another process keeps changing the cache folder");
     futimens(d->used_fd, NULL);
     if (faccessat(d->place_fd, "source", F_OK, 0) != 0)
         write_name(d);

@@ -168,7 +168,7 @@ static void print_sound(const struct info_sound *s, uint64_t looked)
         say("%u channel%s", s->most_channels, s->most_channels == 1 ? "" : "s");
     else
         say("%u to %u channels", s->least_channels, s->most_channels);
-    say("; %.1f s in all of the %llu looked at\n", s->seconds, (unsigned long long)looked);
+    say("; %.1f s in total in the %llu files examined\n", s->seconds, (unsigned long long)looked);
 }
 
 static void print_arrays(const struct info *i)

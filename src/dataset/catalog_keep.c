@@ -43,7 +43,7 @@ static bool is_trusted(struct dataset_job *job, const char *dir)
     char shown[512];
     if (why && !job->has_warned)
         log_line(&job->request->log, LOG_WARN,
-                 "nothing is kept in %s: %s. Make it yours alone (chown, chmod go-w), or name a folder of your own: "
+                 "catalogs are not kept in %s, because %s. Make the folder yours alone (chown, chmod go-w), or use another one: "
                  "catalog_dir, XDG_CACHE_HOME",
                  text_escape(dir, shown, sizeof(shown)), why);
     job->has_warned |= why != NULL;
@@ -202,5 +202,5 @@ void keep_store(struct dataset_job *job, const char *path, struct catalog **c)
         return;
     char line[2200];
     fb_format_error(&why, line, sizeof(line));
-    log_line(&job->request->log, LOG_WARN, "the catalog is not kept, the next start will scan again: %s", line);
+    log_line(&job->request->log, LOG_WARN, "the catalog could not be saved, so the next start scans again: %s", line);
 }

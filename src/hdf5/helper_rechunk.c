@@ -67,7 +67,7 @@ static bool note_made(struct rechunk *r, haddr_t address, const char *path)
         uint32_t room = r->room ? 2 * r->room : 64;
         struct rechunk_object *more = room <= MAX_OBJECTS ? realloc(r->object, room * sizeof(*more)) : NULL;
         if (!more)
-            return refused(r, FB_E_NOMEM, "is one object too many", path, "files of up to a million objects are rewritten");
+            return refused(r, FB_E_NOMEM, "is beyond the limit of a million objects", path, "use h5repack for such a file");
         r->object = more;
         r->room = room;
     }
@@ -254,7 +254,7 @@ static bool copy_group(struct rechunk *r, hid_t from, const char *path)
 {
     struct at_group g = {r, path};
     if (++r->depth > MAX_DEPTH)
-        return refused(r, FB_E_UNSUPPORTED, "lies inside of too many nested groups", path, "");
+        return refused(r, FB_E_UNSUPPORTED, "lies inside too many nested groups", path, "");
     herr_t rc = H5Literate(from, order_of(from, H5Pget_link_creation_order), H5_ITER_INC, NULL, on_link, &g);
     r->depth--;
     return rc >= 0 || rechunk_failed(r, "HDF5 cannot read the group", path);

@@ -56,7 +56,8 @@ int state_write(const struct state *s, char *out, size_t out_size)
 
 static int refuse(struct fb_error *e, const char *field, const char *what)
 {
-    return error_advise(e, error_set(e, FB_E_STATE, "order", "the state's %s %s", field, what), "pass what state_dict() gave, unchanged");
+    return error_advise(e, error_set(e, FB_E_STATE, "order", "the state's %s %s", field, what),
+                        "pass the value that state_dict() returned, unchanged");
 }
 
 static int take_number(const json_t *v, const char *field, uint64_t *out, struct fb_error *e)
@@ -135,7 +136,7 @@ static int read_skips(const json_t *root, struct skips *s, struct fb_error *e)
         FB_TRY(take_number(json_array_get(range, 1), "skip", &s->range[i].last, e));
         s->count++;
     }
-    return skips_are_sound(s, INT64_MAX) ? 0 : refuse(e, "skip", "is not sorted, or its ranges meet");
+    return skips_are_sound(s, INT64_MAX) ? 0 : refuse(e, "skip", "has ranges that are unsorted or touch");
 }
 
 static int read_origin(struct state *s, const json_t *root, struct fb_error *e)
@@ -199,7 +200,7 @@ int state_read(struct state *s, const char *json, uint64_t *version, uint32_t *f
         return error_advise(e,
                             error_set(e, FB_E_STATE, "order", "the state is not JSON: %s (line %d, column %d)",
                                       text_escape(why.text, shown, sizeof(shown)), why.line, why.column),
-                            "pass what state_dict() gave, unchanged");
+                            "pass the value that state_dict() returned, unchanged");
     }
     int rc = read_fields(&read, root, version, faults, e);
     json_decref(root);

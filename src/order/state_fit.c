@@ -42,11 +42,11 @@ static void tell_data(const struct state *there, uint64_t version, const struct 
     else if (a->samples != b->samples)
         text_printf(t, "another data set (its classes: %" PRIu64 " samples selected there, %" PRIu64 " here)", a->samples, b->samples);
     else if (a->keys != b->keys)
-        text_printf(t, "another data set (as many samples, but other names)");
+        text_printf(t, "another data set (the same number of samples, but other names)");
     else if (a->labels != b->labels)
         text_printf(t, "another data set (the same names, but other labels)");
     else
-        text_printf(t, "another data set (as many samples; the names or labels of a few differ, none of those compared)");
+        text_printf(t, "another data set (the same number of samples; a few names or labels differ, none of those compared)");
 }
 
 static void begin_clause(struct text *t)
@@ -93,7 +93,7 @@ static const char *remedy_for(uint32_t faults)
     if (faults & STATE_OTHER_VERSION)
         return "use the fullbore that saved it, or a newer one";
     if (faults & STATE_CHANGED)
-        return "pass what state_dict() gave, unchanged; to move on use skip(n)";
+        return "pass the value that state_dict() returned, unchanged; to move on use skip(n)";
     if (faults & STATE_OTHER_SEED)
         return "open the loader with the state's seed=; force=True goes on in the other order";
     if (faults & STATE_OTHER_ORDER)
@@ -125,9 +125,9 @@ void state_consequence(uint32_t faults, const struct state *there, uint64_t vers
         text_printf(&t, "going on at position %" PRIu64 " of epoch %" PRIu64, there->position, there->epoch);
     if (is_other_order && !(faults & STATE_BEYOND))
         text_printf(&t, " in this loader's own order: the rest of that epoch shows some samples again and leaves others out; from the next"
-                        " epoch on each comes once again");
+                        " epoch on, each sample comes once");
     else if (faults & (STATE_CHANGED | STATE_OTHER_VERSION))
-        text_printf(&t, ", as the state says it: whether anything was seen twice or never cannot be told");
+        text_printf(&t, ", as the state says: samples may be repeated or left out, and nobody can tell which");
     snprintf(out, out_size, "%s", t.data ? t.data : "force: going on regardless");
     text_free(&t);
 }

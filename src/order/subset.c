@@ -84,7 +84,7 @@ static int take_all(const struct job *j)
     uint64_t n = catalog_count(j->c);
     j->s->count = n;
     if (n == 0)
-        return check_left(j, "opening it: the data set is empty");
+        return check_left(j, "opening the data set: it is empty");
     if (is_unrestricted(j->r))
         return 0;
     j->s->sample = n <= SIZE_MAX / sizeof(struct pick) ? malloc(n * sizeof(uint64_t)) : NULL;

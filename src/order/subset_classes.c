@@ -135,8 +135,9 @@ static int choose_named(const struct roll *r, const char *classes, bool *is_chos
 static int choose_drawn(const struct roll *r, uint64_t wanted, uint64_t seed, bool *is_chosen, struct fb_error *e)
 {
     if (wanted > (uint64_t)r->count)
-        return error_advise(e, error_set(e, FB_E_USAGE, "order", "%llu classes are wanted of %d", (unsigned long long)wanted, r->count),
-                            "use classes= from 1 to %d", r->count);
+        return error_advise(
+            e, error_set(e, FB_E_USAGE, "order", "classes=%llu, but the data set has %d classes", (unsigned long long)wanted, r->count),
+            "use classes= from 1 to %d", r->count);
     struct pick *p = malloc((size_t)r->count * sizeof(*p));
     if (!p)
         return error_set_errno(e, "order", ENOMEM, "draw classes");

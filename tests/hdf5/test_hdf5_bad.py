@@ -277,10 +277,10 @@ def answer(code, payload, magic={MAGIC}, n=None):
 
 
 LIES = {
-    "crashes": ("request(); os.kill(os.getpid(), signal.SIGSEGV)", "ended the HDF5 helper"),
-    "exits": ("request()", "ended the HDF5 helper"),
-    "exits_at_once": ("", "ended the HDF5 helper"),
-    "hangs": ("request(); time.sleep(1000)", "took longer than the HDF5 helper may take"),
+    "crashes": ("request(); os.kill(os.getpid(), signal.SIGSEGV)", "crashed the HDF5 helper"),
+    "exits": ("request()", "crashed the HDF5 helper"),
+    "exits_at_once": ("", "crashed the HDF5 helper"),
+    "hangs": ("request(); time.sleep(1000)", "exceeded the time limit of the HDF5 helper"),
     "stops_half_way": ("request(); s.sendall(b'fH51'); time.sleep(1000)", "took longer"),
     "drips": ("request()\nfor b in struct.pack('<IiQ', 0x31354866, 0, 1 << 20) + bytes(1 << 20): s.sendall(bytes([b])); time.sleep(.1)",
               "took longer"),

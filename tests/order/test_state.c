@@ -310,7 +310,7 @@ static void what_differs_is_named(void **state)
     here.origin.labels++;
     expect_difference(here, STATE_OTHER_DATA, "the same names, but other labels");
     here.origin.labels--;
-    expect_difference(here, STATE_OTHER_DATA, "of a few differ");
+    expect_difference(here, STATE_OTHER_DATA, "a few names or labels differ");
     here.origin = example.origin;
     here.origin.samples = 25000;
     expect_difference(here, STATE_BEYOND, "position 25600");

@@ -62,7 +62,7 @@ static int name_of(const struct grouped *g, const struct table *t, char *number,
     if (*out && (*out)[0])
         return 0;
     char shown[80];
-    return table_refuse(t, t->row_line, e, "column '%s', which groups the rows, is empty or neither text nor a whole number",
+    return table_refuse(t, t->row_line, e, "column '%s' groups the rows, so it must hold text or whole numbers, and not be empty",
                         text_escape(g->column_name, shown, sizeof(shown)));
 }
 
@@ -79,9 +79,9 @@ static int check_labels(struct grouped *g, uint64_t group, const struct table *t
         } else if (memcmp(g->values.data + at, row->value[i], n) != 0) {
             char shown[80];
             text_escape(name_table_name(&g->names, (uint32_t)group), shown, sizeof(shown));
-            table_refuse(t, t->row_line, e, "'%s' has another %s than at line %llu", shown, g->columns->field[i].name,
+            table_refuse(t, t->row_line, e, "the %s of '%s' differs from the one at line %llu", g->columns->field[i].name, shown,
                          (unsigned long long)group_at(g, group)->line);
-            error_remedy(e, "all rows of one %s have the same labels; leave a column out that differs", g->column_name);
+            error_remedy(e, "all rows of one %s must have the same labels; leave out the column that differs", g->column_name);
             return FB_E_DATA;
         }
         at += n;
@@ -108,8 +108,8 @@ static int add_part(struct grouped *g, uint64_t group, const struct stat *st, co
     if (number < 0)
         return no_memory(e);
     if (!is_new) {
-        table_refuse(t, t->row_line, e, "the file of line %llu is named again", (unsigned long long)part_at(g, (uint64_t)number)->line);
-        error_remedy(e, "a file belongs to one %s", g->column_name);
+        table_refuse(t, t->row_line, e, "it names the same file as line %llu", (unsigned long long)part_at(g, (uint64_t)number)->line);
+        error_remedy(e, "a file can belong to one %s only", g->column_name);
         return FB_E_DATA;
     }
     struct part p = {NO_PART, t->row_line, (uint64_t)st->st_size, keep_mtime_ns(st)};

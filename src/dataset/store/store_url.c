@@ -55,7 +55,7 @@ bool s3_url_is_young(const struct dataset_job *job, const struct catalog *kept)
     double age = (double)now.tv_sec + (double)now.tv_nsec / 1e9 - (double)catalog_made_ns(kept) / 1e9;
     bool is_young = age >= 0 && age < most; /* from the future: a clock was set */
     if (is_young)
-        log_line(&job->request->log, LOG_INFO, "%s: using the listing made %.0f s ago; FULLBORE_S3_LIST_MAX_AGE=0 lists anew", job->root,
-                 age);
+        log_line(&job->request->log, LOG_INFO, "%s: using the listing made %.0f s ago; set FULLBORE_S3_LIST_MAX_AGE=0 to list again",
+                 job->root, age);
     return is_young;
 }

@@ -82,7 +82,7 @@ static int check_room(struct unpacking *u, struct fb_error *e)
 
 static int refuse_content(struct unpacking *u, struct fb_error *e)
 {
-    error_set(e, FB_E_DATA, "dataset", "the compressed stream holds no tar archive: it does not begin with a header of one");
+    error_set(e, FB_E_DATA, "dataset", "the compressed stream holds no tar archive: it does not begin with a tar header");
     error_remedy(e, "data sets are archives of files; anything else must be unpacked first");
     error_at(e, u->path, 0);
     return FB_E_DATA;
@@ -154,8 +154,7 @@ static int unpack_all(struct unpacking *u, struct fb_error *e)
     }
     if (tar_stream_is_whole(u->stream))
         return u->head_bytes == TAR_BLOCK ? 0 : refuse_content(u, e);
-    error_set(e, FB_E_DATA, "dataset",
-              "the archive is cut off: its compressed stream ends in the middle, after %llu bytes of the plain one",
+    error_set(e, FB_E_DATA, "dataset", "the archive is cut off: its compressed stream ends early, after %llu unpacked bytes",
               (unsigned long long)u->written);
     error_remedy(e, "fetch it again");
     error_at(e, u->path, (int64_t)u->read);

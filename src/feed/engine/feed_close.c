@@ -125,10 +125,10 @@ static void keep_for_ever(struct feed *f, uint32_t reads)
         drop_unused(f);
     atomic_fetch_add_explicit(&left_reads, reads, memory_order_relaxed);
     if (reads)
-        log_line(&f->log, LOG_WARN, "close: %u read%s could not be ended; left behind with the memory in use there", reads,
-                 reads == 1 ? "" : "s");
+        log_line(&f->log, LOG_WARN, "close: %u read%s could not be cancelled and %s left behind, with the memory in use there", reads,
+                 reads == 1 ? "" : "s", reads == 1 ? "was" : "were");
     else
-        log_line(&f->log, LOG_WARN, "close: the thread that copies to the device does not end; it is left behind, with the memory it uses");
+        log_line(&f->log, LOG_WARN, "close: the thread that copies to the device does not end and is left behind, with the memory it uses");
     silence(f);
     f->next_feed = atomic_load(&kept); /* reachable: it is left on purpose */
     while (!atomic_compare_exchange_weak(&kept, &f->next_feed, f))

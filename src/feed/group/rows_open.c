@@ -15,7 +15,7 @@ enum { BLOCK_BYTES = 1 << 20 /* of rows that are not chunked */, WINDOW_BYTES = 
 /* A file can promise more than any memory has: in chunks that were never written. */
 static int refuse_size(const struct array_want *w, const char *key, struct fb_error *e)
 {
-    error_set(e, FB_E_DATA, "dataset", "'%s' has more numbers than can be counted", w->source);
+    error_set(e, FB_E_DATA, "dataset", "'%s' has too many elements", w->source);
     error_at(e, key, -1);
     return FB_E_DATA;
 }

@@ -117,7 +117,7 @@ static int pulse(struct survey *v, const fb_options *o, uint64_t done, uint64_t 
     if (o->progress)
         o->progress(o->ctx, &(struct fb_progress){"looking into files", done, total});
     if (o->interrupted && o->interrupted(o->ctx))
-        return error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while files were looked into");
+        return error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while files were probed");
     return 0;
 }
 

@@ -133,14 +133,14 @@ static void fill_in(const struct s3_flight *f, int status)
 static enum s3_next taken(struct s3_flight *f, struct fb_error *e)
 {
     if (f->body != S3_UNKNOWN && f->got != f->body) {
-        f->why = "fewer bytes came than were announced";
+        f->why = "the server sent fewer bytes than it announced";
         return nonsense(f, e);
     }
     fill_in(f, 0);
     const struct s3_wanted *w = &f->task->wanted;
     if (f->body == S3_UNKNOWN && w->expected_size != S3_UNKNOWN && f->got != w->expected_size &&
         s3_version_is(&f->answer.version, w->expected_mtime_ns)) {
-        f->why = "the object has another size than its listing says, but the same ETag";
+        f->why = "the object's size differs from its listing, but its ETag does not";
         return nonsense(f, e);
     }
     return S3_NEXT_DONE;

@@ -30,9 +30,9 @@ static int check_request(const struct build_request *q, struct fb_error *e)
     for (int i = 0; i < BUILD_MAX_SPLITS; i++)
         sum += q->share[i];
     if (is_given(q->length) && is_given(q->segment))
-        return usage(e, "--length and --segment contradict each other", "--length makes one row of a recording, --segment many");
+        return usage(e, "--length and --segment cannot be combined", "--length makes one row of a recording, --segment many");
     if (is_given(q->stride) && !is_given(q->segment))
-        return usage(e, "--stride needs --segment", "it says how far apart the segments begin");
+        return usage(e, "--stride needs --segment", "--stride is the distance between the beginnings of segments");
     if (q->dtype != FB_FLOAT32 && q->dtype != FB_FLOAT16)
         return usage(e, "features are float32 or float16", "--dtype float32");
     if (q->deflate < 0 || q->deflate > 9)

@@ -290,7 +290,7 @@ static int refuse_same_names(const struct stage_list *l, struct fb_error *e)
         qsort(name, l->count, sizeof(*name), by_name);
     for (uint64_t i = 1; rc == 0 && i < l->count; i++)
         if (strcmp(name[i - 1], name[i]) == 0) {
-            rc = error_set(e, FB_E_USAGE, "stage", "two of the files have one name, and the copy is one folder");
+            rc = error_set(e, FB_E_USAGE, "stage", "two of the files have the same name, but the copy is one folder");
             error_remedy(e, "stage them one by one, into folders of their own");
             error_at(e, name[i], -1);
         }

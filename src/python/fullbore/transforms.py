@@ -111,7 +111,7 @@ class Transform:
         items = self._items(what, names)
         for name in items:
             if not isinstance(name, str) or not re.fullmatch(r"[^\s,;:=]+", name):
-                raise self._wrong(f"{what} holds {name!r}, not the name of a label", "names here have no spaces and none of , ; : =")
+                raise self._wrong(f"{what} holds {name!r}, not the name of a label", "names must not contain spaces or any of , ; : =")
         return tuple(str(name) for name in items)
 
     def _mode(self, padding_mode: object) -> str:

@@ -96,7 +96,7 @@ static const struct option random_options[] = {
     {"fill", OPTION_NUMBERS, offsetof(struct crop, border.fill_text), 0, 255, NULL, "V",
      "border colour, 0 to 255, one number or R,G,B; default 0"},
     {"mask_fill", OPTION_INT, offsetof(struct crop, border.mask_fill), 0, 255, NULL, "V",
-     "what borders of masks hold, 0 to 255; default 0"},
+     "value of the borders of masks, 0 to 255; default 0"},
     {"padding_mode", OPTION_CHOICE, offsetof(struct crop, border.mode), 0, 0, border_names, "MODE", "what borders show; default constant"},
     {0},
 };

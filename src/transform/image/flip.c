@@ -119,7 +119,7 @@ static void vertical_apply(const void *params, const struct step_plan *s, struct
 static const struct option flip_options[] = {
     {"p", OPTION_DOUBLE, offsetof(struct flip, p), 0, 1, NULL, "P", "probability; default 0.5"},
     {"negate", OPTION_STRING, offsetof(struct flip, negate), 0, 0, NULL, "NAMES", "labels whose sign changes with the flip: yaw,pose[2]"},
-    {"swap", OPTION_STRING, offsetof(struct flip, swap), 0, 0, NULL, "PAIRS", "labels that change places with the flip: left:right,x0:x1"},
+    {"swap", OPTION_STRING, offsetof(struct flip, swap), 0, 0, NULL, "PAIRS", "labels that are swapped by the flip: left:right,x0:x1"},
     {0},
 };
 

@@ -26,11 +26,11 @@ static int resize_check(void *params, struct fb_error *e)
     struct resize *p = params;
     FB_TRY(size_option(&p->size_text, &p->height, &p->width, "resize", e));
     if (p->fit != FIT_STRETCH && is_shorter_side(p))
-        return error_set(e, FB_E_USAGE, "transform", "resize: fit= belongs to size= with two numbers (height, width)");
+        return error_set(e, FB_E_USAGE, "transform", "resize: fit= needs size= with two numbers (height, width)");
     if (p->max_size == 0)
         return 0;
     if (!is_shorter_side(p))
-        return error_set(e, FB_E_USAGE, "transform", "resize: max_size= belongs to size= with one number (the shorter side)");
+        return error_set(e, FB_E_USAGE, "transform", "resize: max_size= needs size= with one number (the shorter side)");
     if (p->max_size <= p->height)
         return error_set(e, FB_E_USAGE, "transform", "resize: max_size=%lld must be larger than size=%u", (long long)p->max_size,
                          p->height);

@@ -179,7 +179,7 @@ static int ask_once(struct helper *h, const struct hdf5_question *q, uint64_t de
 {
     *is_broken = true;
     if (!send_question(h, q, hdf5_timeout_s()))
-        return error_set(e, FB_E_DATA, "decode", "reading its structure ended the HDF5 helper: the file is taken for damaged");
+        return error_set(e, FB_E_DATA, "decode", "reading its structure crashed the HDF5 helper, so the file is treated as damaged");
     h->uses++;
     return hdf5_take_answer(h->fd, deadline_ns, q, record, n, rows, is_broken, e);
 }

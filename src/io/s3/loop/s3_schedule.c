@@ -375,7 +375,7 @@ static void mend(struct s3_loop *l, struct s3_task *t, struct s3_outcome *out, i
             fail(l, t, e);
             return;
         }
-        log_line(&l->log, LOG_INFO, "S3: the bucket %s is in %s; AWS_REGION=%s saves the detour", l->place.bucket, l->place.region,
+        log_line(&l->log, LOG_INFO, "S3: the bucket %s is in %s; set AWS_REGION=%s to avoid the redirect", l->place.bucket, l->place.region,
                  l->place.region);
     }
     try_again(l, t, 0, e);
