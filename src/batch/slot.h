@@ -2,8 +2,8 @@
  *
  * Life: free -> filling -> ready -> held -> free; with a device (feed/device_copy.h) it is filled -> shipping before ready, and draining
  * after held. Every place of a slot is written by exactly one worker; the last one to finish publishes the slot; the consumer takes
- * published slots in order. A slot that the user keeps never changes: when too many are kept, the oldest are given away (they leave the
- * engine's count and budget) and replaced.
+ * published slots in order. A slot that the user keeps never changes: when too many are kept, the user takes ownership of the oldest (they
+ * leave the engine's count and budget), and new ones replace them.
  *
  * Safety: `state`, `next` and `is_given` belong to the feed's lock; what the planner sets is constant from the first issued load until the
  * slot is free again; `remaining` and `refs` are atomic.

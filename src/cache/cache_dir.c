@@ -6,8 +6,9 @@
  *     DIR/<source>/source           its name, for people
  *     DIR/<source>/ab/0123...       an entry; .part while it is being fetched
  *
- * Bytes are counted before they are written, so the limit holds whoever is killed when. Who is killed never counts itself out; so the next
- * one that finds itself alone where others seem to be counts what is there and removes .part files. Evicting holds a flock on DIR itself.
+ * Bytes are counted before they are written, so the limit holds even if a process is killed at any moment. A killed process is never
+ * subtracted from the count of users; so a process that is alone although the count says otherwise counts the entries again and removes
+ * .part files. Evicting holds a flock on DIR itself.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Looking a request up: in memory, then on disk; what is in neither is fetched. A unit that another process fetches at the moment is waited
- * for, a little. Whatever goes wrong here ends as a read from the source. */
+/* Looks a request up in memory, then on disk, and fetches it if neither has it. If another process is fetching the unit, it waits for that
+ * a little. Any error here only means a read from the source. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* The cache's threads: some look requests up, others store what came. They block on files, so there may be many of them; but what they do
- * is often CPU time alone, and then the processors belong to those who work for the batch at hand: storers have a low priority.
+/* The cache's threads: some look requests up, others store what was fetched. They block on files, so there may be many of them; but often
+ * they only use the CPU, and then work for the next batch matters more: storing threads have a low priority.
  *
- * The end: nobody leaves before everything is over, for a request that is being looked up may become a flight, and a flight something to
- * store. Whoever ends the last of them says so, once. If each woken thread told the others instead, many lookers would keep the lock from
- * the few storers, who come last.
+ * Closing: no thread leaves before all work is done, because a lookup may become a fetch, and a fetch something to store. The thread that
+ * finishes the last of them wakes all others, once. If each woken thread woke the others instead, the many lookup threads would keep the
+ * lock from the few storing threads, which finish last.
  */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* The pulse of a long scan: tells the caller how far it is, and asks whether to stop, about every 50 ms. Asking begins at once, telling
- * only after the first 50 ms: what is over by then needs no progress line. */
+/* Progress of a long scan: about every 50 ms it reports how far the scan is and asks whether to stop. The first question comes at once, the
+ * first report after 50 ms, because a scan that has ended by then needs no progress line. */
 #ifndef FB_DATASET_SCAN_PROGRESS_H
 #define FB_DATASET_SCAN_PROGRESS_H
 

@@ -1,4 +1,4 @@
-/* What the positions of a state are positions of: the data set, the selection from it and the kind of order.
+/* The identity of the data that a state's positions refer to: the data set, the selection from it and the kind of order.
  *
  * The fingerprint decides whether two loaders have the same samples; the rest is there to say what differs when they do not. Names and
  * labels are probed: all of up to 4,096 samples, else 256 evenly spread ones, so that it costs the same for a billion samples.

@@ -1,5 +1,5 @@
-/* Who am I: rank and world size as launchers tell it. The rules are in ranks.h; a guess is never made, because a wrong one trains on the
- * wrong share of the data without a sign of it. */
+/* Rank and world size from the environment variables of launchers. The rules are in ranks.h. It never guesses: a wrong guess would train on
+ * the wrong share of the data unnoticed. */
 #include "order/ranks.h"
 
 #include <errno.h>

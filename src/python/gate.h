@@ -1,4 +1,4 @@
-/* Who is inside a loader.
+/* Which Python threads are inside a loader.
  *
  * The engine allows one caller per loader at a time; Python programs have threads, and signal handlers that run in the middle of next(). A
  * caller enters alone (what changes the loader) or as a guest (what any thread may ask at any time); close waits until nobody is inside.

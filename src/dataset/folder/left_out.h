@@ -1,4 +1,4 @@
-/* What a scan met and left out, counted by extension. */
+/* Files that a scan skipped, counted by extension. */
 #ifndef FB_DATASET_FOLDER_LEFT_OUT_H
 #define FB_DATASET_FOLDER_LEFT_OUT_H
 

@@ -1,5 +1,5 @@
-/* Samples that are named rather than found: the common part of manifest and list. Each file is looked up; those that are missing are
- * counted and the first few named, duplicates are named with both their places. */
+/* Samples whose paths are given: the common part of manifest and list of files. Each path is checked. Missing files are counted and the
+ * first few named; a duplicate is reported with both its places. */
 #ifndef FB_DATASET_MANIFEST_LISTED_H
 #define FB_DATASET_MANIFEST_LISTED_H
 

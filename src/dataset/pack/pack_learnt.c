@@ -1,5 +1,5 @@
-/* A record in the store belongs to a file by size and time; in the pack it belongs to a sample by number. So it is given the time of the
- * pack it is read from, whatever that is after copying. Large sections are not taken over: opening must not take seconds. */
+/* A record in the store belongs to a file by size and time; in the pack it belongs to a sample by number. So it gets the time of the pack
+ * it is read from, whatever that is after copying. Large sections are not imported: opening must not take seconds. */
 #include "dataset/pack/pack_learnt.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* Looking into array files: where their arrays lie. What is found out is a learnt record, so that a file is looked into once, whatever the
- * number of epochs, processes and starts. */
+/* Probing array files: where their arrays lie. The result is kept as a learnt record, so a file is probed once, however many epochs,
+ * processes and starts follow. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* Looking into array files and recordings that lie in a bucket: by ranged reads.
+/* Probing array files and recordings in a bucket, by ranged reads.
  *
- * The start of an object tells nearly all that is wanted to know; what lies elsewhere (the directory of an .npz) is fetched as it is asked
- * for, a window at a time. Each of those is a round trip, so before many objects are looked into one by one, the starts of a few hundred
- * are fetched side by side and what they tell is kept as learnt records.
+ * The start of an object holds nearly all that is needed; what lies elsewhere (the directory of an .npz) is fetched on demand, a window at
+ * a time. Each fetch is a round trip, so the starts of a few hundred objects are fetched side by side, and the results are kept as learnt
+ * records.
  *
- * HDF5 is not read in a bucket: its structure is found out by libhdf5, which wants a file.
+ * HDF5 is not read in a bucket: libhdf5 finds out its structure, and needs a file.
  */
 #include <stdlib.h>
 #include <string.h>

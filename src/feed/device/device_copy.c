@@ -1,4 +1,4 @@
-/* The copying thread and what others tell it. Opening and figures are in device_copy_open.c. */
+/* The copying thread and the calls that other threads make to it. Opening and statistics are in device_copy_open.c. */
 #include "feed/device_copy.h"
 
 #include <errno.h>

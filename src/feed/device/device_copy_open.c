@@ -1,4 +1,4 @@
-/* Opening and closing the way to a device, slots with what it needs, and its figures. */
+/* Opening and closing the copy to a device, allocating slots that it can read, and its statistics. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

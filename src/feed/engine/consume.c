@@ -242,7 +242,8 @@ static int check_batch(struct feed *f, const struct slot *s, struct fb_error *e)
     return f->epoch_error.code;
 }
 
-/* Ready in a row from the head: all of the look-ahead but two. Were it less, a slow sample would find nothing in store that hides it. */
+/* At least all of the look-ahead but two is ready, in a row from the head. With fewer, a slow sample would not be hidden by finished
+ * batches. */
 static bool is_ample_still(const struct feed *f)
 {
     uint32_t ready = 0;

@@ -1,4 +1,4 @@
-/* Where the run goes on: states loaded, batches left out. Both come down to a position in an epoch and what is skipped of it. */
+/* Resuming: loading states and skipping batches. Both set a position in an epoch and the ranges of it that are skipped. */
 #include "feed/feed.h"
 
 struct state feed_state_at(const struct feed *f, uint64_t epoch, uint64_t position, const struct skips *skips)

@@ -1,4 +1,5 @@
-/* What is kept in memory: small fields (labels beside features), arrays that cannot be read row by row, and with preload= everything. */
+/* Arrays that are read into memory at the start: small fields (labels beside features), arrays that cannot be read row by row, and with
+ * preload= everything. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* How large the images are, when no transform says so. */
+/* Finds the size of the images by reading the first good sample, when no transform fixes it. */
 #include <stdlib.h>
 #include <string.h>
 

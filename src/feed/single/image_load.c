@@ -1,6 +1,6 @@
 /* A file of an image sample: its bytes, decoded as far as the transforms want, through the chain of pipelines and the caller's functions,
- * into its field of the sample's place. Labels are copied first: transforms and functions read and change them; with a further file of the
- * sample (feed/sample_files.h) everything is drawn once more, on a copy of the labels that is dropped.
+ * into its field of the sample's place. Labels are copied first, because transforms and functions read and change them. For a further file
+ * of the sample (feed/sample_files.h) the random draws are repeated, with a copy of the labels that is then dropped.
  */
 #include <string.h>
 

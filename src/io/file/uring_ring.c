@@ -58,8 +58,8 @@ static int set_up(struct io_uring *ring, unsigned entries)
     return rc;
 }
 
-/* liburing maps rings by system calls of its own, which ThreadSanitizer does not see. Who is given an address comes after who gave it
- * back: counted here so that it can be seen. */
+/* liburing maps rings by system calls that ThreadSanitizer does not see. A thread that gets an address runs after the thread that unmapped
+ * it; this counter makes that order visible to ThreadSanitizer. */
 static atomic_uint mappings;
 
 int uring_ring_open(struct uring_ring *u, uint32_t depth, struct fb_error *e)

@@ -1,8 +1,8 @@
-/* What follows from an answer: taken, tried again and how, or failed in words.
+/* What follows from an answer: it is accepted, the request is repeated, or it fails with an error text.
  *
  * Tried again: what may be different next time (no answer, a broken or dishonest one, 5xx, 408, 429). Not tried again: 400, 403, 404 and
- * their like, except for the three that we can mend ourselves: a clock that is wrong, keys that have expired, a bucket in another region.
- * What the server says is shown only as its code and its message, escaped.
+ * their like, except for three causes that we can correct ourselves: a clock that is wrong, keys that have expired, a bucket in another
+ * region. What the server says is shown only as its code and its message, escaped.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Every byte of a pack is vouched for by something: records by their checksums, the index by its sections', foot and head by their own, all
- * else is known to be a certain header or zero. So a flipped bit anywhere is found, and named by the piece it lies in. */
+/* Verifying a pack. Checksums cover every record, every section of the index, its head and its foot; all other bytes are known headers or
+ * zeros. So a flipped bit anywhere is found, and the report names the piece it lies in. */
 #include "jobs/verify.h"
 
 #include <errno.h>

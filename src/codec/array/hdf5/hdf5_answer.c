@@ -1,4 +1,4 @@
-/* Answers of the helper: every number is checked before it is believed, every byte is awaited only until the deadline. */
+/* Answers of the helper: every number is checked before it is used, and no byte is waited for beyond the deadline. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Whose keys sign: environment -> profile files -> web identity -> container -> instance metadata (IMDSv2). The first that has any is used
- * from then on. Keys that expire are fetched anew, on a thread of its own, while the old ones still work. Keys that have expired before
- * they came are used all the same: the clock may be wrong, and the server knows better.
+/* Where the keys that sign requests come from: environment -> profile files -> web identity -> container -> instance metadata (IMDSv2). The
+ * first that has any is used from then on. Keys that expire are renewed on a separate thread while the old ones still work. Keys that are
+ * already expired when they arrive are tried anyway: this machine's clock may be wrong, and the server decides.
  *
  * Safety: open, now, refuse and close belong to one thread at a time (the loop's, once it runs); the refreshing thread only writes `next`
  * and then sets its state. The keys that `now` returned are valid until the next call.

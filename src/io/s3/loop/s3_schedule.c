@@ -1,4 +1,5 @@
-/* What goes next: which task gets a flight, which flight a second one beside it, and what becomes of an answer. The loop's thread only. */
+/* Scheduling requests: which task gets a flight, which late flight gets a second one beside it, and what happens after an answer. Runs on
+ * the loop's thread only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
