@@ -186,13 +186,13 @@ static void hand_to_store(struct cache *c, struct flight *f)
         return;
     }
     pthread_mutex_lock(&c->lock);
-    bool has_storer = team_call(c, &c->storers);
-    if (has_storer) {
+    bool has_store_thread = team_call(c, &c->store_team);
+    if (has_store_thread) {
         *(c->stores ? &c->stores_last->next_store : &c->stores) = f;
         c->stores_last = f;
     }
     pthread_mutex_unlock(&c->lock);
-    if (has_storer)
+    if (has_store_thread)
         return;
     store_drop(c, f); /* no thread can be had */
 }

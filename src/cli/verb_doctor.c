@@ -161,7 +161,7 @@ static void print_data(const struct doctor_result *r)
     else
         say("on %s at %s", m->kind, text_escape(m->mount, mount, sizeof(mount)));
     for (int i = 0; i < r->data.format_count; i++)
-        say("%s%s %.0f %%", i ? ", " : "; ", r->data.format[i].name, 100.0 * (double)r->data.format[i].files / (double)r->data.looked);
+        say("%s%s %.0f %%", i ? ", " : "; ", r->data.format[i].name, 100.0 * (double)r->data.format[i].files / (double)r->data.examined);
     if (r->data.width_median)
         say("; %u x %u", r->data.width_median, r->data.height_median);
     say("\n");

@@ -124,7 +124,7 @@ static int still_fits(struct dataset_job *job, const struct dataset_ops *ops, co
         return 0;
     int n = catalog_dir_count(c);
     for (int i = 0; i < n; i++) {
-        FB_TRY(pulse_beat(&job->pulse, (uint64_t)i, (uint64_t)n, e));
+        FB_TRY(scan_progress_report(&job->progress, (uint64_t)i, (uint64_t)n, e));
         if (!is_dir_unchanged(job, c, i))
             return 0;
     }

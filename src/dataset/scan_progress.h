@@ -7,15 +7,15 @@
 
 #include "dataset/dataset.h"
 
-struct pulse {
+struct scan_progress {
     const struct dataset_request *request;
     const char *what;
     uint64_t tell_ns, ask_ns; /* not before */
-    uint32_t beats;
+    uint32_t calls;
 };
 
-void pulse_start(struct pulse *p, const struct dataset_request *r, const char *what);
+void scan_progress_start(struct scan_progress *p, const struct dataset_request *r, const char *what);
 /* Cheap enough for every file. total 0: not known. FB_E_INTERRUPTED. */
-int pulse_beat(struct pulse *p, uint64_t done, uint64_t total, struct fb_error *e);
+int scan_progress_report(struct scan_progress *p, uint64_t done, uint64_t total, struct fb_error *e);
 
 #endif

@@ -68,7 +68,7 @@ static SNDFILE *open_stream(struct stream *s, SF_INFO *info)
 {
     static SF_VIRTUAL_IO io = {stream_length, stream_seek, stream_read, stream_write, stream_tell};
     memset(info, 0, sizeof(*info));
-    s->rc = sndfile_late_open(s->e);
+    s->rc = sndfile_dynlib_open(s->e);
     if (s->rc < 0)
         return NULL;
     return sf_open_virtual(&io, SFM_READ, info, s);

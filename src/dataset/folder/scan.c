@@ -283,7 +283,7 @@ static int meet_entry(struct scan *s, struct folder *f, int dir_fd, const struct
             left_out_add(&s->left_out, "hidden");
         return 0;
     }
-    FB_TRY(pulse_beat(&s->job->pulse, s->seen, 0, e));
+    FB_TRY(scan_progress_report(&s->job->progress, s->seen, 0, e));
     if (entry->d_type == DT_DIR)
         return add_folder(s, f, name, e);
     if (entry->d_type == DT_REG && is_no(s, name)) { /* not worth a stat */

@@ -46,7 +46,7 @@ static int add_rows(struct dataset_job *job, struct listed *list, struct fb_erro
         const void *values[FB_MAX_FIELDS];
         for (int c = 0; c < r->column_count; c++)
             values[c] = (const char *)r->columns[c].data + i * bytes[c];
-        FB_TRY(pulse_beat(&job->pulse, i, r->path_count, e));
+        FB_TRY(scan_progress_report(&job->progress, i, r->path_count, e));
         FB_TRY(listed_add(list, r->paths[i], strlen(r->paths[i]), i, values, e));
     }
     return listed_finish(list, e);

@@ -110,7 +110,7 @@ static int add_rows(struct dataset_job *job, const struct columns *c, struct tab
     uint64_t done = 0;
     int rc;
     while ((rc = table_next(t, e)) == 1) {
-        FB_TRY(pulse_beat(&job->pulse, done++, c->rows, e));
+        FB_TRY(scan_progress_report(&job->progress, done++, c->rows, e));
         FB_TRY(columns_read(c, t, &row, job->w, e));
         FB_TRY(add_files(c, t, list, &row, file, e));
         const struct cell *path = &t->cell[c->path];
@@ -127,7 +127,7 @@ static int add_groups(struct dataset_job *job, const struct columns *c, struct t
     int rc;
     grouped_start(&groups, list, c, t->name[c->group]);
     while ((rc = table_next(t, e)) == 1) {
-        rc = pulse_beat(&job->pulse, done++, c->rows, e);
+        rc = scan_progress_report(&job->progress, done++, c->rows, e);
         if (rc == 0)
             rc = columns_read(c, t, &row, job->w, e);
         if (rc == 0)
@@ -145,7 +145,7 @@ static int add_table(struct dataset_job *job, struct table *t, struct fb_error *
 {
     struct columns c;
     const char *group = job->request->group_by;
-    FB_TRY(columns_find(&c, t, group, group ? -1 : job->root_fd, &job->pulse, e));
+    FB_TRY(columns_find(&c, t, group, group ? -1 : job->root_fd, &job->progress, e));
     for (int i = 0; i < c.count; i++)
         FB_TRY(catalog_add_field(job->w, &c.field[i], e));
     for (int i = 0; i < c.file_count; i++)

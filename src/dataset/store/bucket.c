@@ -185,7 +185,7 @@ static int meet(void *ctx, const struct store_object *o, struct fb_error *e)
     struct scanning *s = ctx;
     const char *name = last_part(o->key);
     s->seen++;
-    FB_TRY(pulse_beat(&s->job->pulse, s->seen, 0, e));
+    FB_TRY(scan_progress_report(&s->job->progress, s->seen, 0, e));
     if (!*name || strlen(o->key) >= KEY_MOST)
         return 0; /* the mark of an empty folder */
     if (is_hidden(o->key)) {
@@ -254,7 +254,7 @@ static int settle_family(struct scanning *s, enum data_family family, bool is_wa
     uint64_t count = h->all.length / sizeof(*u);
     for (uint64_t i = 0; i < count; i++) {
         const char *key = h->keys.data + u[i].key;
-        FB_TRY(pulse_beat(&s->job->pulse, s->seen, 0, e));
+        FB_TRY(scan_progress_report(&s->job->progress, s->seen, 0, e));
         if (is_wanted)
             FB_TRY(add_image(s, key, u[i].size, u[i].mtime_ns, e));
         else

@@ -35,11 +35,11 @@ int s3_url_set_io(struct dataset_job *job, struct fb_error *e)
     return error_set(e, FB_E_NOMEM, "dataset", "no memory");
 }
 
-/* pulse_beat looks at the clock every 16th time only, since scans call it for every file; here every call is worth a look. */
+/* scan_progress_report looks at the clock every 16th time only, since scans call it for every file; here every call is worth a look. */
 int s3_url_beat(struct dataset_job *job, uint64_t seen, struct fb_error *e)
 {
     for (int i = 0; i < BEATS; i++)
-        FB_TRY(pulse_beat(&job->pulse, seen, 0, e));
+        FB_TRY(scan_progress_report(&job->progress, seen, 0, e));
     return 0;
 }
 

@@ -309,7 +309,7 @@ static int add_all(struct adding *a, struct fb_error *e)
     FB_TRY(add_fields(a, e));
     uint64_t n = tar_table_count(a->table);
     for (uint64_t i = 0; i < n; i++) {
-        FB_TRY(pulse_beat(&a->job->pulse, i, n, e));
+        FB_TRY(scan_progress_report(&a->job->progress, i, n, e));
         FB_TRY(add_image(a, tar_table_image(a->table, i), e));
     }
     return 0;

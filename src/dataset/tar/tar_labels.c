@@ -196,7 +196,7 @@ static int observe_all(struct tar_labels *l, struct dataset_job *job, struct fb_
 {
     uint64_t n = tar_table_count(l->table);
     for (uint64_t i = 0; i < n; i++) {
-        FB_TRY(pulse_beat(&job->pulse, i, n, e));
+        FB_TRY(scan_progress_report(&job->progress, i, n, e));
         FB_TRY(read_cells(l, tar_table_image(l->table, i), true, e));
         for (int c = 0; c < l->count; c++)
             observe(&l->column[c]);

@@ -178,7 +178,7 @@ static int walk(struct tar_table *t, struct dataset_job *job, struct tar_window 
     struct tar_member m;
     int rc;
     while ((rc = tar_next(r, &m, e)) == 1) {
-        FB_TRY(pulse_beat(&job->pulse, tar_table_count(t), 0, e));
+        FB_TRY(scan_progress_report(&job->progress, tar_table_count(t), 0, e));
         FB_TRY(meet(t, w, &m, number, e));
     }
     return rc;

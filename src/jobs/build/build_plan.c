@@ -119,7 +119,7 @@ int build_split_of(const struct build_plan *p, uint64_t file)
 /* ---- the first good recording says what is not said ---- */
 
 /* Without --skip-bad a bad one ends the build anyway. */
-static int look_at_first(struct build_plan *p, uint32_t *rate, uint64_t *samples, uint64_t *bytes, struct fb_error *e)
+static int probe_first(struct build_plan *p, uint32_t *rate, uint64_t *samples, uint64_t *bytes, struct fb_error *e)
 {
     struct build_sound s = {.p = p};
     uint64_t tries = p->q->skips_bad || p->files < TRIES ? p->files : TRIES;
@@ -152,7 +152,7 @@ static int choose_lengths(struct build_plan *p, struct fb_error *e)
     uint32_t rate = 0;
     uint64_t samples = 0, bytes = 0;
     bool is_said = q->rate && (is_given(q->length) || is_given(q->segment));
-    int rc = look_at_first(p, &rate, &samples, &bytes, e);
+    int rc = probe_first(p, &rate, &samples, &bytes, e);
     if (rc < 0 && (!is_said || p->files == 0))
         return rc;
     error_clear(e);

@@ -1,5 +1,5 @@
 /* Is a layout one that can be read? Everything that later code computes without looking is proved here: no product overflows, every byte
- * lies inside the file, the grid of chunks is the shape's, an unfiltered chunk has exactly its size.
+ * lies inside the file, the grid of chunks is the shape's, a chunk without filters has exactly its size.
  *
  * A compressed chunk must be able to hold what it claims: deflate, lz4 and lzf have a largest ratio, and a claim beyond it is refused
  * before anybody asks for memory. zstd has none worth naming; there the memory budget is the limit.

@@ -150,7 +150,7 @@ static void split_pairs(struct filter *f, uint32_t longest)
     }
 }
 
-static void *carve(uint8_t **memory, size_t bytes)
+static void *next_array(uint8_t **memory, size_t bytes)
 {
     void *p = *memory;
     *memory += rounded(bytes);
@@ -164,11 +164,11 @@ void filter_build(struct filter *f, enum resample_kind kind, const struct axis *
     size_t n = a->to_count;
     f->count = a->to_count;
     f->taps = tap_limit(kind, &g, a->from_count);
-    f->start = carve(&at, n * 4);
-    f->length = carve(&at, n * 4);
-    f->weight = carve(&at, n * f->taps * 4);
-    f->pair_weight = carve(&at, n * ((f->taps + 1) / 2) * 8);
-    double *w = carve(&at, (size_t)f->taps * 8);
+    f->start = next_array(&at, n * 4);
+    f->length = next_array(&at, n * 4);
+    f->weight = next_array(&at, n * f->taps * 4);
+    f->pair_weight = next_array(&at, n * ((f->taps + 1) / 2) * 8);
+    double *w = next_array(&at, (size_t)f->taps * 8);
     uint32_t longest = 1;
     if (kind == RESAMPLE_NEAREST)
         build_nearest(f, &g, a);
