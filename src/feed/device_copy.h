@@ -56,7 +56,7 @@ struct device_copy {
     uint64_t most_bytes;            /* of a batch on the device */
     uint64_t lost;                  /* slots that may still be read for ever */
     bool has_warned;
-    _Atomic uint64_t shipped, unpinned, held_back_ns;
+    _Atomic uint64_t copied_batches, unpinned, held_back_ns;
 };
 
 int device_copy_open(struct feed *f, const char *device, bool pins, struct fb_error *e);

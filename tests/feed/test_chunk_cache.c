@@ -1,4 +1,4 @@
-/* The cache of unfiltered chunks: what it keeps, for whom it waits, and that the budget comes out even. */
+/* The cache of decompressed chunks: what it keeps, for whom it waits, and that the budget comes out even. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ static bool put(uint64_t key)
     return is_mine;
 }
 
-static void a_chunk_is_unfiltered_once(void **state)
+static void a_chunk_is_decompressed_once(void **state)
 {
     (void)state;
     assert_int_equal(open_cache(10 * ENTRY, 1 << 20), 0);
@@ -196,7 +196,7 @@ static void threads_never_fill_one_chunk_twice_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chunk_is_unfiltered_once),
+        cmocka_unit_test(a_chunk_is_decompressed_once),
         cmocka_unit_test(the_one_not_used_for_longest_goes_first),
         cmocka_unit_test(pinned_chunks_stay_and_leave_no_room),
         cmocka_unit_test(nothing_is_kept_beyond_the_budget),

@@ -207,7 +207,7 @@ static void device_copy_slot(struct feed *f, struct slot *s, struct device_copy_
         if (!error_is_shared(s->error))
             *s->error = e;
     }
-    atomic_fetch_add_explicit(&f->device_copy.shipped, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->device_copy.copied_batches, 1, memory_order_relaxed);
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         feed_recycle(f, s);
         return;

@@ -198,7 +198,7 @@ int rows_choose(struct feed *f, const struct subset_request *r, enum order_kind 
     return 0;
 }
 
-/* Blocks are what is read or unfiltered together. */
+/* Blocks are what is read or decompressed together. */
 void rows_window(const struct feed *f, uint64_t *block, uint64_t *samples)
 {
     const struct arrays *a = f->arrays;
