@@ -99,7 +99,7 @@ struct feed {
     void *ctx;
     struct dataset dataset;
     struct subset subset;
-    struct origin origin;
+    struct data_identity origin;
     struct alias_table *weights;
     struct labels labels;
     struct step_chain chain;

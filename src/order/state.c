@@ -21,7 +21,7 @@ void skips_json(const struct skips *s, struct json_writer *w)
 /* All but the check and what ends the object. A seed above INT64_MAX is a string of digits: many JSON readers have no larger integers. */
 static void put_body(struct json_writer *w, const struct state *s)
 {
-    const struct origin *o = &s->origin;
+    const struct data_identity *o = &s->origin;
     json_begin_object(w, NULL);
     json_put(w, J("version", VERSION), s->seed > INT64_MAX ? J_QUOTED("seed", s->seed) : J("seed", s->seed), J("epoch", s->epoch),
              J("position", s->position), J_HEX("fingerprint", o->fingerprint), J("samples", o->samples), J_HEX("data", o->data_fingerprint),
@@ -112,7 +112,7 @@ static int read_order(const json_t *root, enum order_kind *out, struct fb_error 
     return *out == ORDER_KINDS ? refuse(e, "order", "is none of plain, shuffled, weighted, given, window") : 0;
 }
 
-static int read_window(const json_t *root, struct origin *o, struct fb_error *e)
+static int read_window(const json_t *root, struct data_identity *o, struct fb_error *e)
 {
     const json_t *pair = json_object_get(root, "window");
     if (!json_is_array(pair) || json_array_size(pair) != 2)
@@ -141,7 +141,7 @@ static int read_skips(const json_t *root, struct skips *s, struct fb_error *e)
 
 static int read_origin(struct state *s, const json_t *root, struct fb_error *e)
 {
-    struct origin *o = &s->origin;
+    struct data_identity *o = &s->origin;
     FB_TRY(read_number(root, "samples", &o->samples, e));
     FB_TRY(read_digest(root, "data", &o->data_fingerprint, e));
     FB_TRY(read_number(root, "data_samples", &o->data_samples, e));

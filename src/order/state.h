@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "base/text/json_writer.h"
-#include "order/origin.h"
+#include "order/data_identity.h"
 #include "order/skips.h"
 
 enum { STATE_MOST_BYTES = 1024 };
@@ -25,7 +25,7 @@ struct state {
     uint64_t seed, epoch;
     uint64_t position;  /* in samples: end of the last batch returned */
     struct skips skips; /* of this epoch: past and future */
-    struct origin origin;
+    struct data_identity origin;
 };
 
 /* What can be wrong with a state that could be read. */

@@ -16,7 +16,7 @@ uint32_t state_compare(const struct state *there, uint64_t version, const struct
         faults |= STATE_OTHER_SEED;
     if (there->origin.fingerprint != here->origin.fingerprint)
         faults |= STATE_OTHER_DATA;
-    const struct origin *a = &there->origin, *b = &here->origin;
+    const struct data_identity *a = &there->origin, *b = &here->origin;
     bool is_other_window = a->order == ORDER_WINDOW && (a->block != b->block || a->window != b->window);
     if (version == KNOWS_ORIGIN && (a->order != b->order || is_other_window))
         faults |= STATE_OTHER_ORDER;
@@ -30,7 +30,7 @@ uint32_t state_compare(const struct state *there, uint64_t version, const struct
 
 static void tell_data(const struct state *there, uint64_t version, const struct state *here, struct text *t)
 {
-    const struct origin *a = &there->origin, *b = &here->origin;
+    const struct data_identity *a = &there->origin, *b = &here->origin;
     if (version != KNOWS_ORIGIN)
         text_printf(t, "another data set or selection (fingerprint %016" PRIx64 " there, %016" PRIx64 " here)", a->fingerprint,
                     b->fingerprint);

@@ -1,5 +1,5 @@
 /* The steps of a selection, in their fixed order: classes, per class, fraction, indices, split. Each works on what the one before left, and
- * each says when it leaves nothing. Only names decide (see pick.h), so a selection does not depend on how the data set is stored.
+ * each says when it leaves nothing. Only names decide (see hash_choice.h), so a selection does not depend on how the data set is stored.
  */
 #include "order/subset.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/text/text.h"
 #include "model/catalog/fingerprint.h"
-#include "order/pick.h"
+#include "order/hash_choice.h"
 #include "order/subset_classes.h"
 
 struct job {
@@ -87,7 +87,7 @@ static int take_all(const struct job *j)
         return check_left(j, "opening the data set: it is empty");
     if (is_unrestricted(j->r))
         return 0;
-    j->s->sample = n <= SIZE_MAX / sizeof(struct pick) ? malloc(n * sizeof(uint64_t)) : NULL;
+    j->s->sample = n <= SIZE_MAX / sizeof(struct hash_choice) ? malloc(n * sizeof(uint64_t)) : NULL;
     if (!j->s->sample)
         return no_memory(j);
     for (uint64_t i = 0; i < n; i++)
@@ -128,7 +128,7 @@ static int keep_classes(const struct job *j)
 struct groups {
     int *group;    /* of each sample; -1: of none, not kept */
     uint64_t *end; /* where group g ends in `picks`; while filling, where it goes on */
-    struct pick *picks;
+    struct hash_choice *picks;
     bool *is_kept; /* of each sample */
     int count;
 };
@@ -152,7 +152,7 @@ static void groups_close(struct groups *g)
 }
 
 /* Sorts all samples into their groups by counting. */
-static int groups_fill(struct groups *g, const struct job *j, enum pick_purpose purpose)
+static int groups_fill(struct groups *g, const struct job *j, enum choice_purpose purpose)
 {
     uint64_t begin = 0;
     for (uint64_t i = 0; i < j->s->count; i++)
@@ -169,7 +169,7 @@ static int groups_fill(struct groups *g, const struct job *j, enum pick_purpose 
         const char *key = catalog_key(j->c, j->s->sample[i], j->e);
         if (!key)
             return FB_E_DATA;
-        g->picks[g->end[g->group[i]]++] = (struct pick){pick_hash(purpose, j->r->class_seed, key), i};
+        g->picks[g->end[g->group[i]]++] = (struct hash_choice){hash_choice_of(purpose, j->r->class_seed, key), i};
     }
     return 0;
 }
@@ -180,7 +180,7 @@ static void groups_keep(struct groups *g, struct subset *s, uint64_t wanted)
     uint64_t begin = 0, kept = 0;
     for (int k = 0; k < g->count; begin = g->end[k++]) {
         uint64_t size = g->end[k] - begin;
-        pick_smallest(g->picks + begin, size, wanted);
+        hash_choice_smallest(g->picks + begin, size, wanted);
         for (uint64_t i = 0; i < size && i < wanted; i++)
             g->is_kept[g->picks[begin + i].index] = true;
     }
@@ -201,7 +201,7 @@ static int keep_per_class(const struct job *j)
         rc = g.group[i] < -1 ? g.group[i] : 0;
     }
     if (rc == 0)
-        rc = groups_fill(&g, j, PICK_PER_CLASS);
+        rc = groups_fill(&g, j, CHOICE_PER_CLASS);
     if (rc == 0)
         groups_keep(&g, j->s, j->r->per_class);
     groups_close(&g);
@@ -213,7 +213,7 @@ static int keep_fraction(const struct job *j)
     if (j->r->fraction == 1)
         return 0;
     struct groups g; /* one group, all zeros */
-    int rc = groups_open(&g, j->s->count, 1) ? groups_fill(&g, j, PICK_FRACTION) : no_memory(j);
+    int rc = groups_open(&g, j->s->count, 1) ? groups_fill(&g, j, CHOICE_FRACTION) : no_memory(j);
     if (rc == 0)
         groups_keep(&g, j->s, (uint64_t)floor(j->r->fraction * (double)j->s->count + 0.5));
     groups_close(&g);
@@ -273,7 +273,7 @@ static int keep_split(const struct job *j)
         const char *key = catalog_key(j->c, j->s->sample[i], j->e);
         if (!key)
             return FB_E_DATA;
-        if ((pick_hash(PICK_SPLIT, j->r->class_seed, key) < threshold) == wants_train)
+        if ((hash_choice_of(CHOICE_SPLIT, j->r->class_seed, key) < threshold) == wants_train)
             j->s->sample[kept++] = j->s->sample[i];
     }
     j->s->count = kept;

@@ -11,7 +11,7 @@
 #include "base/file/file.h"
 #include "base/text/edit_distance.h"
 #include "base/text/text.h"
-#include "order/pick.h"
+#include "order/hash_choice.h"
 
 enum { MAX_LIST_BYTES = 64 << 20 };
 
@@ -138,12 +138,12 @@ static int choose_drawn(const struct roll *r, uint64_t wanted, uint64_t seed, bo
         return error_advise(
             e, error_set(e, FB_E_USAGE, "order", "classes=%llu, but the data set has %d classes", (unsigned long long)wanted, r->count),
             "use classes= from 1 to %d", r->count);
-    struct pick *p = malloc((size_t)r->count * sizeof(*p));
+    struct hash_choice *p = malloc((size_t)r->count * sizeof(*p));
     if (!p)
         return error_set_errno(e, "order", ENOMEM, "draw classes");
     for (int i = 0; i < r->count; i++)
-        p[i] = (struct pick){pick_hash(PICK_CLASS, seed, r->by_name[i].name), (uint64_t)r->by_name[i].label};
-    pick_smallest(p, (uint64_t)r->count, wanted);
+        p[i] = (struct hash_choice){hash_choice_of(CHOICE_CLASS, seed, r->by_name[i].name), (uint64_t)r->by_name[i].label};
+    hash_choice_smallest(p, (uint64_t)r->count, wanted);
     for (uint64_t i = 0; i < wanted; i++)
         is_chosen[p[i].index] = true;
     free(p);

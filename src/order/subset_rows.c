@@ -6,9 +6,9 @@
 
 #include "base/checksum.h"
 #include "base/rng.h"
-#include "order/pick.h"
+#include "order/hash_choice.h"
 
-static uint64_t hash_of(enum pick_purpose purpose, uint64_t seed, uint64_t row)
+static uint64_t hash_of(enum choice_purpose purpose, uint64_t seed, uint64_t row)
 {
     return rng_mix(rng_mix(rng_mix(seed, RNG_SUBSET), purpose), row);
 }
@@ -46,13 +46,13 @@ static int keep_fraction(struct subset *s, const struct subset_request *r, struc
 {
     if (r->fraction == 1)
         return 0;
-    struct pick *p = malloc(s->count * sizeof(*p));
+    struct hash_choice *p = malloc(s->count * sizeof(*p));
     if (!p)
         return error_set(e, FB_E_NOMEM, "order", "no memory to choose among %llu rows", (unsigned long long)s->count);
     uint64_t wanted = (uint64_t)floor(r->fraction * (double)s->count + 0.5);
     for (uint64_t i = 0; i < s->count; i++)
-        p[i] = (struct pick){hash_of(PICK_FRACTION, r->class_seed, s->sample[i]), s->sample[i]};
-    pick_smallest(p, s->count, wanted);
+        p[i] = (struct hash_choice){hash_of(CHOICE_FRACTION, r->class_seed, s->sample[i]), s->sample[i]};
+    hash_choice_smallest(p, s->count, wanted);
     for (uint64_t i = 0; i < wanted; i++)
         s->sample[i] = p[i].index;
     s->count = wanted;
@@ -89,7 +89,7 @@ static void keep_split(struct subset *s, const struct subset_request *r)
     uint64_t threshold = (uint64_t)(r->split_share * 0x1p64), kept = 0;
     bool wants_train = strcmp(r->split, "train") == 0;
     for (uint64_t i = 0; i < s->count; i++)
-        if ((hash_of(PICK_SPLIT, r->class_seed, s->sample[i]) < threshold) == wants_train)
+        if ((hash_of(CHOICE_SPLIT, r->class_seed, s->sample[i]) < threshold) == wants_train)
             s->sample[kept++] = s->sample[i];
     s->count = kept;
 }

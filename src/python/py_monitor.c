@@ -183,11 +183,11 @@ static PyObject *ask_loader(struct loader_object *self, PyObject *arg, ask_text 
     }
     if (raise_if_forked(self->owner))
         return NULL;
-    enum gate_answer answer = self->loader ? gate_enter_as_guest(&self->gate) : GATE_CLOSED;
+    enum loader_gate_answer answer = self->loader ? loader_gate_enter_as_guest(&self->gate) : GATE_CLOSED;
     if (answer != GATE_IN)
         return refuse(answer), NULL;
     PyObject *text = read_text(ask, self->loader, arg == Py_None ? NULL : ((struct monitor_object *)arg)->monitor);
-    gate_leave_as_guest(&self->gate);
+    loader_gate_leave_as_guest(&self->gate);
     return text;
 }
 

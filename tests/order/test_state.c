@@ -42,13 +42,13 @@ static void the_text_is_as_documented(void **state)
 static struct state random_state(struct rng *r, int shift)
 {
     struct state s = {.seed = rng_u64(r) >> shift, .epoch = rng_u64(r) >> 1 >> shift, .position = rng_u64(r) >> 1 >> shift};
-    s.origin = (struct origin){rng_u64(r),
-                               rng_u64(r) >> 1 >> shift,
-                               rng_u64(r),
-                               rng_u64(r) >> 1 >> shift,
-                               rng_u64(r),
-                               rng_u64(r),
-                               (enum order_kind)rng_below(r, ORDER_KINDS)};
+    s.origin = (struct data_identity){rng_u64(r),
+                                      rng_u64(r) >> 1 >> shift,
+                                      rng_u64(r),
+                                      rng_u64(r) >> 1 >> shift,
+                                      rng_u64(r),
+                                      rng_u64(r),
+                                      (enum order_kind)rng_below(r, ORDER_KINDS)};
     uint64_t at = 0;
     for (uint64_t k = rng_below(r, SKIPS_MOST + 1); k > 0; k--) {
         uint64_t first = at + 1 + (rng_u64(r) >> 6 >> shift), last = first + 1 + (rng_u64(r) >> 6 >> shift);
@@ -78,7 +78,7 @@ static void the_largest_values_take_less_than_a_kilobyte(void **state)
 {
     (void)state;
     struct state s = {.seed = UINT64_MAX, .epoch = INT64_MAX, .position = INT64_MAX}, back;
-    s.origin = (struct origin){UINT64_MAX, INT64_MAX, UINT64_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX, ORDER_SHUFFLED};
+    s.origin = (struct data_identity){UINT64_MAX, INT64_MAX, UINT64_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX, ORDER_SHUFFLED};
     for (uint64_t i = 0; i < SKIPS_MOST; i++)
         s.skips.range[s.skips.count++] = (struct skip){INT64_MAX - 40 + 3 * i, INT64_MAX - 39 + 3 * i};
     char text[1024];

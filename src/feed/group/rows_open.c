@@ -194,7 +194,7 @@ int rows_choose(struct feed *f, const struct subset_request *r, enum order_kind 
     for (uint64_t i = 0; i < a->objects; i++)
         all = rng_mix(all, a->object[i].rows);
     FB_TRY(subset_choose_rows(&f->subset, a->rows, all, r, e));
-    f->origin = (struct origin){f->subset.fingerprint, f->subset.count, all, a->rows, all, all, order};
+    f->origin = (struct data_identity){f->subset.fingerprint, f->subset.count, all, a->rows, all, all, order};
     return 0;
 }
 

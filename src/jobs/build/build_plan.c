@@ -7,7 +7,7 @@
 #include "base/checksum.h"
 #include "host/host.h"
 #include "jobs/build/build_internal.h"
-#include "order/pick.h"
+#include "order/hash_choice.h"
 
 enum { TRIES = 16, MOST_THREADS = 256, TASK_BYTES = 1 << 20, CHUNK_BYTES = 1 << 20, MOST_TASK_FILES = 256 };
 enum { MOST_TASKS_PER_THREAD = 8, LEAST_SOUND = 96 << 10 };
@@ -62,7 +62,7 @@ static int open_dataset(struct build_plan *p, struct fb_error *e)
 /* By the key's hash alone: what is added later changes nobody's side. */
 static int side_of(const struct build_plan *p, const char *key)
 {
-    double sum = 0, at = 0, x = (double)(pick_hash(PICK_SPLIT, p->q->seed, key) >> 11) * 0x1p-53;
+    double sum = 0, at = 0, x = (double)(hash_choice_of(CHOICE_SPLIT, p->q->seed, key) >> 11) * 0x1p-53;
     int last = 0;
     for (int i = 0; i < BUILD_MAX_SPLITS; i++)
         sum += p->q->share[i];

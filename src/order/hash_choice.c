@@ -1,4 +1,4 @@
-#include "order/pick.h"
+#include "order/hash_choice.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -6,27 +6,27 @@
 #include "base/checksum.h"
 #include "base/rng.h"
 
-uint64_t pick_hash(enum pick_purpose purpose, uint64_t seed, const char *name)
+uint64_t hash_choice_of(enum choice_purpose purpose, uint64_t seed, const char *name)
 {
     return rng_mix(rng_mix(rng_mix(seed, RNG_SUBSET), purpose), checksum_of(name, strlen(name)));
 }
 
-static bool is_before(struct pick a, struct pick b)
+static bool is_before(struct hash_choice a, struct hash_choice b)
 {
     return a.hash < b.hash || (a.hash == b.hash && a.index < b.index);
 }
 
-static void swap(struct pick *a, struct pick *b)
+static void swap(struct hash_choice *a, struct hash_choice *b)
 {
-    struct pick t = *a;
+    struct hash_choice t = *a;
     *a = *b;
     *b = t;
 }
 
 /* The middle one of three: its place does not matter, hashes have no order that could be hostile. */
-static struct pick pivot_of(const struct pick *p, uint64_t count)
+static struct hash_choice pivot_of(const struct hash_choice *p, uint64_t count)
 {
-    struct pick a = p[0], b = p[count / 2], c = p[count - 1];
+    struct hash_choice a = p[0], b = p[count / 2], c = p[count - 1];
     if (is_before(b, a))
         swap(&a, &b);
     if (is_before(c, b))
@@ -35,10 +35,10 @@ static struct pick pivot_of(const struct pick *p, uint64_t count)
 }
 
 /* Quickselect with Hoare's partition: the part that holds the boundary is cut again. No two picks are equal, so it always shrinks. */
-void pick_smallest(struct pick *p, uint64_t count, uint64_t wanted)
+void hash_choice_smallest(struct hash_choice *p, uint64_t count, uint64_t wanted)
 {
     while (wanted > 0 && wanted < count) {
-        struct pick pivot = pivot_of(p, count);
+        struct hash_choice pivot = pivot_of(p, count);
         uint64_t i = 0, j = count - 1;
         for (;; i++, j--) {
             while (is_before(p[i], pivot))

@@ -1,13 +1,13 @@
 /* Rows of a manifest that share a value are one sample: the slides of a patient. Their labels must agree, and no file is in two groups. The
  * sample's key is that value; its parts are the files, in the manifest's order. */
-#ifndef FB_DATASET_MANIFEST_GROUPED_H
-#define FB_DATASET_MANIFEST_GROUPED_H
+#ifndef FB_DATASET_MANIFEST_GROUP_BY_H
+#define FB_DATASET_MANIFEST_GROUP_BY_H
 
 #include "dataset/manifest/columns.h"
-#include "dataset/manifest/listed.h"
+#include "dataset/manifest/path_table.h"
 
-struct grouped {
-    struct listed *list;
+struct group_by {
+    struct path_table *list;
     const struct columns *columns;
     const char *column_name;
     struct name_table names, paths; /* of the groups; of the files, in the order of `parts` */
@@ -17,11 +17,11 @@ struct grouped {
     size_t value_bytes;
 };
 
-void grouped_start(struct grouped *g, struct listed *list, const struct columns *c, const char *column_name);
+void group_by_start(struct group_by *g, struct path_table *list, const struct columns *c, const char *column_name);
 /* The table's row at hand. FB_E_DATA: no name, a file that was met already, another label than the group has. */
-int grouped_add(struct grouped *g, const struct table *t, const struct columns_row *row, struct fb_error *e);
+int group_by_add(struct group_by *g, const struct table *t, const struct columns_row *row, struct fb_error *e);
 /* Adds the samples to the catalog. FB_E_DATA: files are missing. */
-int grouped_finish(struct grouped *g, struct fb_error *e);
-void grouped_end(struct grouped *g);
+int group_by_finish(struct group_by *g, struct fb_error *e);
+void group_by_end(struct group_by *g);
 
 #endif

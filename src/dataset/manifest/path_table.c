@@ -1,4 +1,4 @@
-#include "dataset/manifest/listed.h"
+#include "dataset/manifest/path_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,20 +6,20 @@
 #include <string.h>
 
 #include "dataset/catalog_keep.h"
-#include "dataset/folder/left_out.h"
+#include "dataset/folder/skipped_files.h"
 #include "dataset/location.h"
 #include "model/catalog/catalog_save.h"
 
 enum { NAMED = 3 };
 
-void listed_start(struct listed *l, struct dataset_job *job, const char *place_word)
+void path_table_start(struct path_table *l, struct dataset_job *job, const char *place_word)
 {
-    *l = (struct listed){.job = job, .place_word = place_word};
+    *l = (struct path_table){.job = job, .place_word = place_word};
     l->path.limit = l->dir.limit = 1 << 20;
     l->places.limit = (size_t)1 << 40;
 }
 
-void listed_end(struct listed *l)
+void path_table_end(struct path_table *l)
 {
     text_free(&l->places);
     text_free(&l->path);
@@ -27,7 +27,7 @@ void listed_end(struct listed *l)
     name_table_free(&l->dirs);
 }
 
-static void remember_missing(struct listed *l, const char *path, uint64_t place, const char *why)
+static void remember_missing(struct path_table *l, const char *path, uint64_t place, const char *why)
 {
     if (l->missing++ >= NAMED)
         return;
@@ -38,7 +38,7 @@ static void remember_missing(struct listed *l, const char *path, uint64_t place,
 }
 
 /* A directory enters with the mtime it had when first met: what happens in it afterwards is a change. */
-static int note_dir(struct listed *l, struct fb_error *e)
+static int note_dir(struct path_table *l, struct fb_error *e)
 {
     const char *slash = strrchr(l->path.data, '/');
     l->dir.length = 0;
@@ -52,7 +52,7 @@ static int note_dir(struct listed *l, struct fb_error *e)
     return catalog_add_dir(l->job->w, l->dir.data, keep_mtime_ns(&st), e);
 }
 
-static int add_found(struct listed *l, const struct stat *st, uint64_t place, const void *const *values, struct fb_error *e)
+static int add_found(struct path_table *l, const struct stat *st, uint64_t place, const void *const *values, struct fb_error *e)
 {
     struct catalog_sample s = {
         .key = l->path.data, .length = (uint64_t)st->st_size, .object_size = (uint64_t)st->st_size, .mtime_ns = keep_mtime_ns(st)};
@@ -63,7 +63,7 @@ static int add_found(struct listed *l, const struct stat *st, uint64_t place, co
 }
 
 /* Into l->path, as keys are. */
-static int take_path(struct listed *l, const char *path, size_t path_length, uint64_t place, struct fb_error *e)
+static int take_path(struct path_table *l, const char *path, size_t path_length, uint64_t place, struct fb_error *e)
 {
     if (path_length == 0 || path_length >= 4096 || memchr(path, 0, path_length))
         return error_set(e, FB_E_DATA, "dataset", "%s %llu: the path is empty, too long or not text", l->place_word,
@@ -77,7 +77,7 @@ static int take_path(struct listed *l, const char *path, size_t path_length, uin
     return note_dir(l, e);
 }
 
-int listed_file(struct listed *l, const char *path, size_t path_length, uint64_t place, int64_t *number, struct fb_error *e)
+int path_table_file(struct path_table *l, const char *path, size_t path_length, uint64_t place, int64_t *number, struct fb_error *e)
 {
     struct stat st;
     FB_TRY(take_path(l, path, path_length, place, e));
@@ -86,7 +86,7 @@ int listed_file(struct listed *l, const char *path, size_t path_length, uint64_t
     return *number < 0 ? (int)*number : 0;
 }
 
-int listed_find(struct listed *l, const char *path, size_t path_length, uint64_t place, struct stat *st, struct fb_error *e)
+int path_table_find(struct path_table *l, const char *path, size_t path_length, uint64_t place, struct stat *st, struct fb_error *e)
 {
     FB_TRY(take_path(l, path, path_length, place, e));
     if (fstatat(l->job->root_fd, l->path.data, st, 0) < 0) {
@@ -105,24 +105,25 @@ int listed_find(struct listed *l, const char *path, size_t path_length, uint64_t
     return 1;
 }
 
-int listed_add(struct listed *l, const char *path, size_t path_length, uint64_t place, const void *const *values, struct fb_error *e)
+int path_table_add(struct path_table *l, const char *path, size_t path_length, uint64_t place, const void *const *values,
+                   struct fb_error *e)
 {
     struct stat st;
-    int rc = listed_find(l, path, path_length, place, &st, e);
+    int rc = path_table_find(l, path, path_length, place, &st, e);
     return rc == 1 ? add_found(l, &st, place, values, e) : rc;
 }
 
-static int refuse_missing(const struct listed *l, struct fb_error *e)
+static int refuse_missing(const struct path_table *l, struct fb_error *e)
 {
     char number[32];
-    error_set(e, FB_E_DATA, "dataset", "%s of the files named %s missing: %s%s", left_out_number(l->missing, number, sizeof(number)),
+    error_set(e, FB_E_DATA, "dataset", "%s of the files named %s missing: %s%s", skipped_files_number(l->missing, number, sizeof(number)),
               l->missing == 1 ? "is" : "are", l->first_missing, l->missing > NAMED ? ", ..." : "");
     error_remedy(e, "paths are relative to %.300s, or absolute", l->job->root);
     error_at(e, l->job->request->source, -1);
     return FB_E_DATA;
 }
 
-int listed_finish(struct listed *l, struct fb_error *e)
+int path_table_finish(struct path_table *l, struct fb_error *e)
 {
     if (l->missing)
         return refuse_missing(l, e);

@@ -6,15 +6,15 @@
  * Safety: the gate's mutex is held for a few instructions and never while the interpreter's lock is taken, so both may be held by a caller.
  * is_closing may be read without it: it only ever becomes true.
  */
-#ifndef FB_PYTHON_GATE_H
-#define FB_PYTHON_GATE_H
+#ifndef FB_PYTHON_LOADER_GATE_H
+#define FB_PYTHON_LOADER_GATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gate {
+struct loader_gate {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool is_taken;   /* somebody is in alone */
@@ -23,24 +23,24 @@ struct gate {
     atomic_bool is_closing; /* relaxed: waiters look every 100 ms; the mutex orders everything else */
 };
 
-enum gate_answer {
+enum loader_gate_answer {
     GATE_IN,
     GATE_BUSY,   /* another thread is in and did not leave in time */
     GATE_INSIDE, /* this very thread is in already: a signal handler, most likely */
     GATE_CLOSED
 };
 
-void gate_init(struct gate *g);
-void gate_destroy(struct gate *g);
+void loader_gate_init(struct loader_gate *g);
+void loader_gate_destroy(struct loader_gate *g);
 
-enum gate_answer gate_enter(struct gate *g, uint64_t timeout_ns);
-void gate_leave(struct gate *g);
-enum gate_answer gate_enter_as_guest(struct gate *g);
-void gate_leave_as_guest(struct gate *g);
+enum loader_gate_answer loader_gate_enter(struct loader_gate *g, uint64_t timeout_ns);
+void loader_gate_leave(struct loader_gate *g);
+enum loader_gate_answer loader_gate_enter_as_guest(struct loader_gate *g);
+void loader_gate_leave_as_guest(struct loader_gate *g);
 
 /* Lets nobody in any more. GATE_INSIDE: this thread itself is in and must do what is left when it leaves. */
-enum gate_answer gate_shut(struct gate *g);
-/* After gate_shut: waits until everybody has left. */
-void gate_wait_empty(struct gate *g);
+enum loader_gate_answer loader_gate_shut(struct loader_gate *g);
+/* After loader_gate_shut: waits until everybody has left. */
+void loader_gate_wait_empty(struct loader_gate *g);
 
 #endif

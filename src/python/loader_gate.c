@@ -1,9 +1,9 @@
-#include "python/gate.h"
+#include "python/loader_gate.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
 
-void gate_init(struct gate *g)
+void loader_gate_init(struct loader_gate *g)
 {
     pthread_mutex_init(&g->mutex, NULL);
     thread_cond_init(&g->changed);
@@ -12,21 +12,21 @@ void gate_init(struct gate *g)
     atomic_init(&g->is_closing, false);
 }
 
-void gate_destroy(struct gate *g)
+void loader_gate_destroy(struct loader_gate *g)
 {
     pthread_cond_destroy(&g->changed);
     pthread_mutex_destroy(&g->mutex);
 }
 
-static bool is_inside(const struct gate *g)
+static bool is_inside(const struct loader_gate *g)
 {
     return g->is_taken && pthread_equal(g->owner, pthread_self());
 }
 
-enum gate_answer gate_enter(struct gate *g, uint64_t timeout_ns)
+enum loader_gate_answer loader_gate_enter(struct loader_gate *g, uint64_t timeout_ns)
 {
     uint64_t deadline = clock_now_ns() + timeout_ns;
-    enum gate_answer answer = GATE_IN;
+    enum loader_gate_answer answer = GATE_IN;
     pthread_mutex_lock(&g->mutex);
     while (g->is_taken && !is_inside(g) && !g->is_closing)
         if (!thread_cond_wait_until(&g->changed, &g->mutex, deadline))
@@ -43,7 +43,7 @@ enum gate_answer gate_enter(struct gate *g, uint64_t timeout_ns)
     return answer;
 }
 
-void gate_leave(struct gate *g)
+void loader_gate_leave(struct loader_gate *g)
 {
     pthread_mutex_lock(&g->mutex);
     g->is_taken = false;
@@ -51,17 +51,17 @@ void gate_leave(struct gate *g)
     pthread_mutex_unlock(&g->mutex);
 }
 
-enum gate_answer gate_enter_as_guest(struct gate *g)
+enum loader_gate_answer loader_gate_enter_as_guest(struct loader_gate *g)
 {
     pthread_mutex_lock(&g->mutex);
-    enum gate_answer answer = is_inside(g) ? GATE_INSIDE : g->is_closing ? GATE_CLOSED : GATE_IN;
+    enum loader_gate_answer answer = is_inside(g) ? GATE_INSIDE : g->is_closing ? GATE_CLOSED : GATE_IN;
     if (answer == GATE_IN)
         g->guests++;
     pthread_mutex_unlock(&g->mutex);
     return answer;
 }
 
-void gate_leave_as_guest(struct gate *g)
+void loader_gate_leave_as_guest(struct loader_gate *g)
 {
     pthread_mutex_lock(&g->mutex);
     g->guests--;
@@ -69,17 +69,17 @@ void gate_leave_as_guest(struct gate *g)
     pthread_mutex_unlock(&g->mutex);
 }
 
-enum gate_answer gate_shut(struct gate *g)
+enum loader_gate_answer loader_gate_shut(struct loader_gate *g)
 {
     pthread_mutex_lock(&g->mutex);
     g->is_closing = true;
-    enum gate_answer answer = is_inside(g) ? GATE_INSIDE : GATE_CLOSED;
+    enum loader_gate_answer answer = is_inside(g) ? GATE_INSIDE : GATE_CLOSED;
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->mutex);
     return answer;
 }
 
-void gate_wait_empty(struct gate *g)
+void loader_gate_wait_empty(struct loader_gate *g)
 {
     pthread_mutex_lock(&g->mutex);
     while (g->is_taken || g->guests > 0)

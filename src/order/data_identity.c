@@ -1,4 +1,4 @@
-#include "order/origin.h"
+#include "order/data_identity.h"
 
 #include <string.h>
 
@@ -22,7 +22,7 @@ enum order_kind order_kind_named(const char *name)
     return (enum order_kind)k;
 }
 
-static int probe(struct origin *o, const struct catalog *c, const struct subset *s, struct checksum *keys, struct fingerprint *both,
+static int probe(struct data_identity *o, const struct catalog *c, const struct subset *s, struct checksum *keys, struct fingerprint *both,
                  struct fb_error *e)
 {
     uint64_t probes = s->count <= ALL_UP_TO ? s->count : PROBES;
@@ -39,13 +39,13 @@ static int probe(struct origin *o, const struct catalog *c, const struct subset 
     return 0;
 }
 
-int origin_find(struct origin *o, const struct catalog *c, const struct subset *s, enum order_kind order, struct fb_error *e)
+int data_identity_find(struct data_identity *o, const struct catalog *c, const struct subset *s, enum order_kind order, struct fb_error *e)
 {
-    *o = (struct origin){.fingerprint = s->fingerprint,
-                         .samples = s->count,
-                         .data_fingerprint = catalog_fingerprint(c),
-                         .data_samples = catalog_count(c),
-                         .order = order};
+    *o = (struct data_identity){.fingerprint = s->fingerprint,
+                                .samples = s->count,
+                                .data_fingerprint = catalog_fingerprint(c),
+                                .data_samples = catalog_count(c),
+                                .order = order};
     struct fingerprint *both = NULL;
     struct checksum *keys = checksum_open();
     int rc = keys ? fingerprint_open(&both, c, e) : error_set(e, FB_E_NOMEM, "order", "no memory for a fingerprint");

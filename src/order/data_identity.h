@@ -3,8 +3,8 @@
  * The fingerprint decides whether two loaders have the same samples; the rest is there to say what differs when they do not. Names and
  * labels are probed: all of up to 4,096 samples, else 256 evenly spread ones, so that it costs the same for a billion samples.
  */
-#ifndef FB_ORDER_ORIGIN_H
-#define FB_ORDER_ORIGIN_H
+#ifndef FB_ORDER_DATA_IDENTITY_H
+#define FB_ORDER_DATA_IDENTITY_H
 
 #include <stdint.h>
 
@@ -12,7 +12,7 @@
 
 enum order_kind { ORDER_PLAIN, ORDER_SHUFFLED, ORDER_WEIGHTED, ORDER_GIVEN, ORDER_WINDOW, ORDER_KINDS };
 
-struct origin {
+struct data_identity {
     uint64_t fingerprint, samples;           /* of the selection */
     uint64_t data_fingerprint, data_samples; /* of what it was selected from */
     uint64_t keys, labels;                   /* digests of the probed names; of the probed names and labels */
@@ -21,7 +21,7 @@ struct origin {
 };
 
 /* FB_E_DATA: the catalog is damaged; FB_E_NOMEM. */
-int origin_find(struct origin *o, const struct catalog *c, const struct subset *s, enum order_kind order, struct fb_error *e);
+int data_identity_find(struct data_identity *o, const struct catalog *c, const struct subset *s, enum order_kind order, struct fb_error *e);
 /* "plain", "shuffled", "weighted", "given", "window" */
 const char *order_kind_name(enum order_kind k);
 /* ORDER_KINDS: there is none of that name. */

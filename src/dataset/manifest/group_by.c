@@ -1,4 +1,4 @@
-#include "dataset/manifest/grouped.h"
+#include "dataset/manifest/group_by.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,12 +17,12 @@ struct part {
     int64_t mtime_ns;
 };
 
-static struct group *group_at(const struct grouped *g, uint64_t i)
+static struct group *group_at(const struct group_by *g, uint64_t i)
 {
     return (struct group *)(void *)g->groups.data + i;
 }
 
-static struct part *part_at(const struct grouped *g, uint64_t i)
+static struct part *part_at(const struct group_by *g, uint64_t i)
 {
     return (struct part *)(void *)g->parts.data + i;
 }
@@ -32,15 +32,15 @@ static int no_memory(struct fb_error *e)
     return error_set(e, FB_E_NOMEM, "dataset", "no memory for the groups of a manifest");
 }
 
-void grouped_start(struct grouped *g, struct listed *list, const struct columns *c, const char *column_name)
+void group_by_start(struct group_by *g, struct path_table *list, const struct columns *c, const char *column_name)
 {
-    *g = (struct grouped){.list = list, .columns = c, .column_name = column_name};
+    *g = (struct group_by){.list = list, .columns = c, .column_name = column_name};
     g->groups.limit = g->parts.limit = g->values.limit = (size_t)1 << 40;
     for (int i = 0; i < c->count; i++)
         g->value_bytes += catalog_field_bytes(&c->field[i]);
 }
 
-void grouped_end(struct grouped *g)
+void group_by_end(struct group_by *g)
 {
     name_table_free(&g->names);
     name_table_free(&g->paths);
@@ -51,7 +51,7 @@ void grouped_end(struct grouped *g)
 
 /* ---- rows ---- */
 
-static int name_of(const struct grouped *g, const struct table *t, char *number, size_t number_size, const char **out, struct fb_error *e)
+static int name_of(const struct group_by *g, const struct table *t, char *number, size_t number_size, const char **out, struct fb_error *e)
 {
     const struct cell *c = &t->cell[g->columns->group];
     *out = c->text;
@@ -67,7 +67,7 @@ static int name_of(const struct grouped *g, const struct table *t, char *number,
 }
 
 /* A new group gets the row's labels; one that was met must have them. */
-static int check_labels(struct grouped *g, uint64_t group, const struct table *t, const struct columns_row *row, struct fb_error *e)
+static int check_labels(struct group_by *g, uint64_t group, const struct table *t, const struct columns_row *row, struct fb_error *e)
 {
     size_t at = group * g->value_bytes;
     for (int i = 0; i < g->columns->count; i++) {
@@ -89,7 +89,7 @@ static int check_labels(struct grouped *g, uint64_t group, const struct table *t
     return 0;
 }
 
-static int find_group(struct grouped *g, const char *name, const struct table *t, const struct columns_row *row, int64_t *out,
+static int find_group(struct group_by *g, const char *name, const struct table *t, const struct columns_row *row, int64_t *out,
                       struct fb_error *e)
 {
     bool is_new;
@@ -101,7 +101,7 @@ static int find_group(struct grouped *g, const char *name, const struct table *t
     return g->groups.failed ? no_memory(e) : check_labels(g, (uint64_t)*out, t, row, e);
 }
 
-static int add_part(struct grouped *g, uint64_t group, const struct stat *st, const struct table *t, struct fb_error *e)
+static int add_part(struct group_by *g, uint64_t group, const struct stat *st, const struct table *t, struct fb_error *e)
 {
     bool is_new;
     int64_t number = name_table_add(&g->paths, g->list->path.data, &is_new);
@@ -122,7 +122,7 @@ static int add_part(struct grouped *g, uint64_t group, const struct stat *st, co
     return 0;
 }
 
-int grouped_add(struct grouped *g, const struct table *t, const struct columns_row *row, struct fb_error *e)
+int group_by_add(struct group_by *g, const struct table *t, const struct columns_row *row, struct fb_error *e)
 {
     char number[24];
     const char *name;
@@ -131,13 +131,13 @@ int grouped_add(struct grouped *g, const struct table *t, const struct columns_r
     const struct cell *path = &t->cell[g->columns->path];
     FB_TRY(name_of(g, t, number, sizeof(number), &name, e));
     FB_TRY(find_group(g, name, t, row, &group, e));
-    int rc = listed_find(g->list, path->text, path->length, t->row_line, &st, e);
+    int rc = path_table_find(g->list, path->text, path->length, t->row_line, &st, e);
     return rc == 1 ? add_part(g, (uint64_t)group, &st, t, e) : rc;
 }
 
 /* ---- samples ---- */
 
-static int add_sample(struct grouped *g, uint64_t group, struct fb_error *e)
+static int add_sample(struct group_by *g, uint64_t group, struct fb_error *e)
 {
     const struct group *from = group_at(g, group);
     const struct part *first = part_at(g, from->first);
@@ -164,10 +164,10 @@ static int add_sample(struct grouped *g, uint64_t group, struct fb_error *e)
     return catalog_add_sample(w, &s, values, e);
 }
 
-int grouped_finish(struct grouped *g, struct fb_error *e)
+int group_by_finish(struct group_by *g, struct fb_error *e)
 {
     if (g->list->missing)
-        return listed_finish(g->list, e);
+        return path_table_finish(g->list, e);
     for (uint64_t i = 0; i < g->names.count; i++)
         FB_TRY(add_sample(g, i, e));
     return 0;
