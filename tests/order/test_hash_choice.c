@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "order/hash_choice.h"
+#include "order/subset/hash_choice.h"
 
 static void choices_are_frozen(void **state)
 {

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "order/ranks.h"
+#include "order/ranks/ranks.h"
 
 /* An environment: "NAME=value" words separated by spaces. */
 static const char *environment;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "order/ranks.h"
+#include "order/ranks/ranks.h"
 
 enum { MOST = 300 };
 

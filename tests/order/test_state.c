@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "order/state.h"
+#include "order/state/state.h"
 
 static const struct state example = {
     .seed = 7,

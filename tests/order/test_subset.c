@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "model/catalog/fingerprint.h"
-#include "order/subset.h"
+#include "order/subset/subset.h"
 
 static const struct subset_request everything = {.fraction = 1};
 

@@ -8,7 +8,7 @@
 #include "codec/array/hdf5/decompress.h"
 #include "base/rng.h"
 #include "feed/group/rows_group.h"
-#include "order/subset_rows.h"
+#include "order/subset/subset_rows.h"
 
 enum { BLOCK_BYTES = 1 << 20 /* of rows that are not chunked */, WINDOW_BYTES = 64 << 20 };
 

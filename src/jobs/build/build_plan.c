@@ -7,7 +7,7 @@
 #include "base/checksum.h"
 #include "host/host.h"
 #include "jobs/build/build_internal.h"
-#include "order/hash_choice.h"
+#include "order/subset/hash_choice.h"
 
 enum { TRIES = 16, MOST_THREADS = 256, TASK_BYTES = 1 << 20, CHUNK_BYTES = 1 << 20, MOST_TASK_FILES = 256 };
 enum { MOST_TASKS_PER_THREAD = 8, LEAST_SOUND = 96 << 10 };

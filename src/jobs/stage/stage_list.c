@@ -14,7 +14,7 @@
 #include "feed/source_io.h"
 #include "io/io.h"
 #include "jobs/stage/stage_internal.h"
-#include "order/subset.h"
+#include "order/subset/subset.h"
 
 int stage_list_add(struct stage_list *l, const char *part, const char *name, const char *object, const struct stage_item *item,
                    struct fb_error *e)

@@ -1,4 +1,4 @@
-#include "order/skips.h"
+#include "order/state/skips.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Rank and world size from the environment variables of launchers. The rules are in ranks.h. It never guesses: a wrong guess would train on
  * the wrong share of the data unnoticed. */
-#include "order/ranks.h"
+#include "order/ranks/ranks.h"
 
 #include <errno.h>
 #include <limits.h>

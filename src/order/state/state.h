@@ -8,16 +8,16 @@
  * over the fields above as this library would write them: how the JSON is spaced and sorted does not matter, what it says does. Version 1
  * had the first five fields; it is still read.
  */
-#ifndef FB_ORDER_STATE_H
-#define FB_ORDER_STATE_H
+#ifndef FB_ORDER_STATE_STATE_H
+#define FB_ORDER_STATE_STATE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
 #include "base/text/json_writer.h"
-#include "order/data_identity.h"
-#include "order/skips.h"
+#include "order/state/data_identity.h"
+#include "order/state/skips.h"
 
 enum { STATE_MOST_BYTES = 1024 };
 

@@ -1,4 +1,4 @@
-#include "order/data_identity.h"
+#include "order/state/data_identity.h"
 
 #include <string.h>
 

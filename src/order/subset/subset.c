@@ -1,7 +1,7 @@
 /* The steps of a selection, in their fixed order: classes, per class, fraction, indices, split. Each works on what the one before left, and
  * each says when it leaves nothing. Only names decide (see hash_choice.h), so a selection does not depend on how the data set is stored.
  */
-#include "order/subset.h"
+#include "order/subset/subset.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,8 +10,8 @@
 
 #include "base/text/text.h"
 #include "model/catalog/fingerprint.h"
-#include "order/hash_choice.h"
-#include "order/subset_classes.h"
+#include "order/subset/hash_choice.h"
+#include "order/subset/subset_classes.h"
 
 struct job {
     struct subset *s; /* s->sample is the selection so far */

@@ -4,8 +4,8 @@
  * batch is full although a hole lies inside it, and a sample's draws still belong to its position. Nothing else is remembered: which
  * samples come is a pure function of (seed, epoch, ranges, index).
  */
-#ifndef FB_ORDER_SKIPS_H
-#define FB_ORDER_SKIPS_H
+#ifndef FB_ORDER_STATE_SKIPS_H
+#define FB_ORDER_STATE_SKIPS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,12 +3,12 @@
  * The fingerprint decides whether two loaders have the same samples; the rest is there to say what differs when they do not. Names and
  * labels are probed: all of up to 4,096 samples, else 256 evenly spread ones, so that it costs the same for a billion samples.
  */
-#ifndef FB_ORDER_DATA_IDENTITY_H
-#define FB_ORDER_DATA_IDENTITY_H
+#ifndef FB_ORDER_STATE_DATA_IDENTITY_H
+#define FB_ORDER_STATE_DATA_IDENTITY_H
 
 #include <stdint.h>
 
-#include "order/subset.h"
+#include "order/subset/subset.h"
 
 enum order_kind { ORDER_PLAIN, ORDER_SHUFFLED, ORDER_WEIGHTED, ORDER_GIVEN, ORDER_WINDOW, ORDER_KINDS };
 

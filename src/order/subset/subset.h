@@ -1,6 +1,6 @@
 /* Which samples take part: classes, per class, fraction, indices, split; stable by key, so that a grown data set keeps its choices. */
-#ifndef FB_ORDER_SUBSET_H
-#define FB_ORDER_SUBSET_H
+#ifndef FB_ORDER_SUBSET_SUBSET_H
+#define FB_ORDER_SUBSET_SUBSET_H
 
 #include "model/catalog/catalog.h"
 

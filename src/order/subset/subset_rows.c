@@ -1,4 +1,4 @@
-#include "order/subset_rows.h"
+#include "order/subset/subset_rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/checksum.h"
 #include "base/rng.h"
-#include "order/hash_choice.h"
+#include "order/subset/hash_choice.h"
 
 static uint64_t hash_of(enum choice_purpose purpose, uint64_t seed, uint64_t row)
 {

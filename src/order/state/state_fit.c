@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "order/state.h"
+#include "order/state/state.h"
 
 enum { KNOWS_ORIGIN = 2 /* from this version on */ };
 

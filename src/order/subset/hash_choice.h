@@ -1,7 +1,7 @@
 /* Choosing by hash: each thing gets a number from (seed, purpose, name), and the smallest ones are taken. So a choice depends on names
  * alone: what is added later can push a few out at the edge, but never reshuffles. */
-#ifndef FB_ORDER_HASH_CHOICE_H
-#define FB_ORDER_HASH_CHOICE_H
+#ifndef FB_ORDER_SUBSET_HASH_CHOICE_H
+#define FB_ORDER_SUBSET_HASH_CHOICE_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "order/state.h"
+#include "order/state/state.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "order/ranks.h"
+#include "order/ranks/ranks.h"
 
 #include <assert.h>
 

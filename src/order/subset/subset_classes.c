@@ -1,4 +1,4 @@
-#include "order/subset_classes.h"
+#include "order/subset/subset_classes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "base/file/file.h"
 #include "base/text/edit_distance.h"
 #include "base/text/text.h"
-#include "order/hash_choice.h"
+#include "order/subset/hash_choice.h"
 
 enum { MAX_LIST_BYTES = 64 << 20 };
 

@@ -1,4 +1,4 @@
-#include "order/hash_choice.h"
+#include "order/subset/hash_choice.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -4,14 +4,14 @@
  * [floor(rR/w), floor((r+1)R/w)) of its R positions. So the stream of global batches does not depend on w. A last global batch smaller than
  * w is filled up to w by repeats (positions >= n), or dropped with drop_last when it is smaller than B.
  */
-#ifndef FB_ORDER_RANKS_H
-#define FB_ORDER_RANKS_H
+#ifndef FB_ORDER_RANKS_RANKS_H
+#define FB_ORDER_RANKS_RANKS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
-#include "order/skips.h"
+#include "order/state/skips.h"
 
 struct rank_layout {
     uint64_t count;        /* n: samples of an epoch */
