@@ -1,6 +1,6 @@
 /* Running a plan: each step takes the image at hand to the next; the last image is stored in the sample's place. */
 #include "transform/image/digest.h"
-#include "transform/image/orient.h"
+#include "transform/image/geometry/orient.h"
 #include "transform/pipeline_internal.h"
 #include "transform/image/kernels/resample.h"
 #include "transform/image/store.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transform/sound/log_mel.h"
+#include "transform/sound/log_mel/log_mel.h"
 
 enum { GAP = 3 };
 

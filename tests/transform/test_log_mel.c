@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "transform/image/kernels/image_kernels.h"
-#include "transform/sound/log_mel.h"
+#include "transform/sound/log_mel/log_mel.h"
 #include "transform/sound/spec_augment.h"
 
 static void fill_signals(float *x, size_t n, uint64_t seed)

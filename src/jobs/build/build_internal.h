@@ -12,7 +12,7 @@
 #include "jobs/build.h"
 #include "jobs/build/build_direct.h"
 #include "model/array_ops.h"
-#include "transform/sound/log_mel.h"
+#include "transform/sound/log_mel/log_mel.h"
 
 enum { BUILD_CAUSE = 204 };
 

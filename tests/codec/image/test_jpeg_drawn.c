@@ -17,7 +17,7 @@
 
 #include "../../sanitizers.h"
 #include "codec/codec_internal.h"
-#include "codec/image/jpeg/jpeg_kernels.h"
+#include "codec/image/jpeg/kernels/jpeg_kernels.h"
 #include "codec/image/jpeg/jpeg_markers.h"
 #include "codec/image/jpeg/jpeg_record.h"
 #include "jpeg_draw.h"
