@@ -19,7 +19,7 @@
 #include "base/file/file.h"
 #include "hdf5/helper.h"
 #include "hdf5/helper_adopt.h"
-#include "hdf5/helper_rechunk.h"
+#include "hdf5/rechunk/helper_rechunk.h"
 #include "hdf5/sandbox.h"
 #include "model/hdf5/hdf5_protocol.h"
 

@@ -2,7 +2,7 @@
 #include "transform/image/digest.h"
 #include "transform/image/geometry/orient.h"
 #include "transform/pipeline_internal.h"
-#include "transform/image/kernels/resample.h"
+#include "transform/image/kernels/resample/resample.h"
 #include "transform/image/store.h"
 
 struct run {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "transform/pipeline.h"
-#include "transform/image/kernels/resample.h"
+#include "transform/image/kernels/resample/resample.h"
 
 /* Pillow resizes RGBA with colours multiplied by alpha, so that transparent pixels do not bleed; and divides again. */
 static void multiply_alpha(const uint8_t *in, uint8_t *out, size_t pixels)

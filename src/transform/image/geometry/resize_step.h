@@ -2,7 +2,7 @@
 #ifndef FB_TRANSFORM_IMAGE_GEOMETRY_RESIZE_STEP_H
 #define FB_TRANSFORM_IMAGE_GEOMETRY_RESIZE_STEP_H
 
-#include "transform/image/kernels/resample.h"
+#include "transform/image/kernels/resample/resample.h"
 #include "transform/transform_ops.h"
 
 /* The params of both begin with this. */

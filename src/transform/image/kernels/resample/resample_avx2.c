@@ -8,12 +8,12 @@
  * time are transposed, filtered like columns, and transposed back: measured 3.5 times as fast as shuffling three channels of a pixel into
  * place, and the same code for any number of channels.
  */
-#include "transform/image/kernels/resample_avx2.h"
+#include "transform/image/kernels/resample/resample_avx2.h"
 
 #include <immintrin.h>
 #include <string.h>
 
-#include "transform/image/kernels/resample_c.h"
+#include "transform/image/kernels/resample/resample_c.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 

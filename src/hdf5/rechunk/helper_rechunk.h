@@ -1,6 +1,6 @@
 /* `fullbore-hdf5 rechunk`: the same file with other chunks (model/hdf5/hdf5_rechunk.h). */
-#ifndef FB_HDF5_HELPER_RECHUNK_H
-#define FB_HDF5_HELPER_RECHUNK_H
+#ifndef FB_HDF5_RECHUNK_HELPER_RECHUNK_H
+#define FB_HDF5_RECHUNK_HELPER_RECHUNK_H
 
 #include "hdf5/helper.h"
 #include "model/hdf5/hdf5_rechunk.h"

@@ -6,7 +6,7 @@
  * links that nobody knows) is refused.
  */
 #include "base/file/file.h"
-#include "hdf5/helper_rechunk.h"
+#include "hdf5/rechunk/helper_rechunk.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "transform/image/kernels/resample.h"
+#include "transform/image/kernels/resample/resample.h"
 
 static double triangle(double x)
 {

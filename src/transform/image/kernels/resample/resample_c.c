@@ -1,5 +1,5 @@
 /* Resampling in plain C: what every faster version is measured against. */
-#include "transform/image/kernels/resample_c.h"
+#include "transform/image/kernels/resample/resample_c.h"
 
 enum { HALF = 1 << (RESAMPLE_BITS - 1) };
 

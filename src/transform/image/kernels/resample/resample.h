@@ -6,8 +6,8 @@
  *
  * RESAMPLE_NEAREST takes the one pixel under the centre of each output, as Pillow's NEAREST: a filter of one weight, so nothing is blended.
  */
-#ifndef FB_TRANSFORM_IMAGE_KERNELS_RESAMPLE_H
-#define FB_TRANSFORM_IMAGE_KERNELS_RESAMPLE_H
+#ifndef FB_TRANSFORM_IMAGE_KERNELS_RESAMPLE_RESAMPLE_H
+#define FB_TRANSFORM_IMAGE_KERNELS_RESAMPLE_RESAMPLE_H
 
 #include <stdbool.h>
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hdf5/helper_rechunk.h"
+#include "hdf5/rechunk/helper_rechunk.h"
 
 enum { LEAST_CHUNK = 4 << 10, SMALL = 64 << 10, LEVEL = 4, PIECE = 4096 };
 static const uint64_t most_chunk = UINT64_C(1) << 30, band_bytes = UINT64_C(256) << 20, most_cache = UINT64_C(1) << 30;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hdf5/helper_rechunk.h"
+#include "hdf5/rechunk/helper_rechunk.h"
 
 enum { MAX_PATH = 4096 };
 

@@ -1,4 +1,4 @@
-#include "transform/image/kernels/resample.h"
+#include "transform/image/kernels/resample/resample.h"
 
 #include <assert.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hdf5/helper_rechunk.h"
+#include "hdf5/rechunk/helper_rechunk.h"
 
 struct crew {
     const uint8_t *bytes;
