@@ -1,5 +1,5 @@
 /* Processes and roles, over a folder that stands for /proc. */
-#include "fake_tree.h"
+#include "../fake_tree.h"
 
 #include <unistd.h>
 

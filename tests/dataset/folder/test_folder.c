@@ -7,7 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tree.h"
+#include "../tree.h"
 
 static void classes_are_the_first_folders_in_bytewise_order(void **state)
 {

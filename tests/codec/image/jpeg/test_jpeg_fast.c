@@ -9,11 +9,11 @@
 #include <cmocka.h>
 #include <jpeglib.h>
 
-#include "../../sanitizers.h"
+#include "../../../sanitizers.h"
 #include "base/rng.h"
 #include "codec/codec_internal.h"
 #include "codec/image/jpeg/kernels/jpeg_kernels.h"
-#include "jpeg_maker.h"
+#include "../jpeg_maker.h"
 
 static const uint8_t samplings[][3] = {{0x11, 0x11, 0x11}, {0x21, 0x11, 0x11}, {0x22, 0x11, 0x11}, {0x12, 0x11, 0x11}};
 

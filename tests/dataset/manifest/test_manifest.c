@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tree.h"
+#include "../tree.h"
 
 static void make_files(const struct tree *t)
 {

@@ -1,5 +1,5 @@
 /* null, slow and fault do what their specs say, the same each time. */
-#include "io_fixture.h"
+#include "../io_fixture.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "dataset/folder/pattern.h"
-#include "tree.h"
+#include "../tree.h"
 
 /* Walks the path through the pattern as a scan would. */
 static bool is_match(const char *pattern, const char *path)

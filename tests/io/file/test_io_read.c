@@ -1,5 +1,5 @@
 /* Every back-end that reads files reads the same, and says the same when it cannot. */
-#include "io_fixture.h"
+#include "../io_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "dataset/tar/tar_header.h"
-#include "tree.h"
+#include "../tree.h"
 
 /* ---- archives made by hand ---- */
 

@@ -7,7 +7,7 @@
 #define FB_TESTS_JPEG_DRAW_H
 
 #include "base/rng.h"
-#include "jpeg_maker.h"
+#include "../jpeg_maker.h"
 
 enum jpeg_damage {
     JPEG_SOUND,

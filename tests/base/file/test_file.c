@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "../sanitizers.h"
+#include "../../sanitizers.h"
 #include "base/file/file.h"
 
 /* ---- calls that misbehave ---- */

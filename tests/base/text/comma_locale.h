@@ -1,6 +1,6 @@
 /* For tests of what must not depend on the locale. */
-#ifndef FB_TESTS_BASE_COMMA_LOCALE_H
-#define FB_TESTS_BASE_COMMA_LOCALE_H
+#ifndef FB_TESTS_BASE_TEXT_COMMA_LOCALE_H
+#define FB_TESTS_BASE_TEXT_COMMA_LOCALE_H
 
 #include <locale.h>
 #include <stdbool.h>

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <jpeglib.h>
 
-#include "../../sanitizers.h"
+#include "../../../sanitizers.h"
 #include "codec/codec_internal.h"
 #include "codec/image/jpeg/kernels/jpeg_kernels.h"
 #include "codec/image/jpeg/jpeg_markers.h"

@@ -1,5 +1,5 @@
 /* Neighbouring ranges become few reads, and everybody gets their own bytes. */
-#include "io_fixture.h"
+#include "../io_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
-COMMAND = os.environ.get("FULLBORE_COMMAND", str(Path(__file__).resolve().parents[2] / ".venv/bin/fullbore"))
+COMMAND = os.environ.get("FULLBORE_COMMAND", str(Path(__file__).resolve().parents[3] / ".venv/bin/fullbore"))
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "codec/image/jpeg/jpeg_record.h"
 #include "codec/image/jpeg/jpeg_turbo.h"
-#include "jpeg_maker.h"
+#include "../jpeg_maker.h"
 
 static const struct jpeg_recipe recipes[] = {
     {.name = "444", .components = 3, .sampling = {0x11, 0x11, 0x11}, .quality = 92},

@@ -1,5 +1,5 @@
 /* try_now: what is in memory is read on the caller's thread, what is not is never waited for. */
-#include "io_fixture.h"
+#include "../io_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
