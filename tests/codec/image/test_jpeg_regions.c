@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "../../../sanitizers.h"
+#include "../../sanitizers.h"
 #include "codec/image/codec.h"
-#include "../jpeg_maker.h"
+#include "jpeg_maker.h"
 
 static const struct jpeg_recipe recipes[] = {
     {.name = "444", .components = 3, .sampling = {0x11, 0x11, 0x11}},
