@@ -94,10 +94,16 @@ def fixtures(test: Path) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
+def named_after(test: Path, of: dict[str, set[str]]) -> set[str]:
+    """test_device_copy_broken.c is named after device_copy.c: the longest beginning of its name that is a source's."""
+    words = test.stem.removeprefix("test_").split("_")
+    return next((of["_".join(words[:n])] for n in range(len(words), 0, -1) if "_".join(words[:n]) in of), set())
+
+
 def folders_of(test: Path, of: dict[str, set[str]]) -> set[str]:
     """Where the sources lie that a test is about: the one it is named after, those whose headers it includes (by a fixture, too), and any
     below the folder of its fixture. A test that includes nothing but the public header is about its own folder, whichever that is."""
-    found = set(of.get(test.stem.removeprefix("test_"), set()))
+    found = set(named_after(test, of))
     text = "".join(path.read_text() for path in [test, *fixtures(test)])
     headers = [name for name in INCLUDE.findall(text) if (SRC / f"{name}.h").is_file()]
     found |= {folder for name in headers if not name.startswith(SHARED) for folder in of[Path(name).name]}

@@ -1,5 +1,5 @@
 /* Slots and the budget: batches that are kept, memory that is shared, memory that is too little. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <stdlib.h>
 #include <string.h>

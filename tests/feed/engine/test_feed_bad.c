@@ -1,5 +1,5 @@
 /* Bad samples and bad reads: named, replaced, counted; never mistaken for one another. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Samples of several files: a picture, its mask and a second view, read one after another into one place. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../codec/image/jpeg_maker.h"
+#include "../../codec/image/jpeg_maker.h"
 
 enum { SAMPLES = 40 };
 static char manifest[600];

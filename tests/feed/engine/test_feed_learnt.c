@@ -1,5 +1,5 @@
 /* What is learnt of files makes less work and changes nothing else. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../codec/image/jpeg_maker.h"
+#include "../../codec/image/jpeg_maker.h"
 
 static void evict_tails(const struct photo_folder *p, int classes)
 {

@@ -1,7 +1,7 @@
 /* What close leaves behind: a thread that is stuck (in a function of the caller's, in the planner, under a lock, in the log) does not
  * hold up close, finds everything it needs when it comes back, and then frees it. Threads are stuck at a barrier that each test lifts,
  * so nothing here depends on time; the sanitizers see what is used too late and what is never freed. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

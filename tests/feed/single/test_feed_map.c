@@ -13,7 +13,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
-#include "photo_folder.h"
+#include "../photo_folder.h"
 
 enum { PHOTOS = 60, CLASSES = 3 };
 static struct photo_folder photos;

@@ -1,5 +1,5 @@
 /* The life of a loader: closing, forking, interrupting, waiting too long. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../sanitizers.h"
+#include "../../sanitizers.h"
 #include "base/clock.h"
 
 static uint64_t close_ns(fb_loader *l)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "feed/load_ops.h"
-#include "tally.h"
+#include "../tally.h"
 
 enum { FILES = 12, BATCH = 4, BATCHES = FILES / BATCH, WIDTH = 4, FRAMES = 32 };
 

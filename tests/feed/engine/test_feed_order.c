@@ -1,5 +1,5 @@
 /* Which samples come, and when: each once, the same for any number of threads, shared by ranks. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <stdlib.h>
 #include <string.h>

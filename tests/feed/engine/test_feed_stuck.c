@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "photo_folder.h"
+#include "../photo_folder.h"
 
 static void a_stuck_read_does_not_hold_up_close(void **state)
 {

@@ -1,5 +1,5 @@
 /* States: a run goes on exactly where it was, or is told why not. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <stdlib.h>
 #include <string.h>

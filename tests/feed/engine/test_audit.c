@@ -17,7 +17,7 @@
 #include "feed/crew.h"
 #include "jobs/audit_text.h"
 #include "model/audit_format.h"
-#include "photo_folder.h"
+#include "../photo_folder.h"
 
 enum { PHOTOS = 100, CLASSES = 4, VICTIM = 37 /* a position */ };
 static struct photo_folder photos;

@@ -1,6 +1,6 @@
 /* While batches are ample one worker rests (crew.h). Here the workers' waits never end by themselves, so that a wake-up that is lost is
  * a batch that never comes, not one that comes a second later. FB_SOAK runs it for longer. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

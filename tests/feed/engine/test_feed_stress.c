@@ -1,6 +1,6 @@
 /* Many loaders at once in one process, opened, left in the middle, asked, and closed while others run: every batch holds what it should,
  * and the sanitizers see the rest. FB_SOAK runs it for longer. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

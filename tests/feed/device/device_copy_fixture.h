@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "device/emulated.h"
 #include "feed/feed.h"
-#include "../feed/photo_folder.h"
+#include "../photo_folder.h"
 
 /* The stand-in for the CUDA driver, by its path in argv[1]. */
 void device_copy_library(int argc, char **argv);

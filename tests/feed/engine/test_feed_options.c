@@ -1,5 +1,5 @@
 /* Options of a program that was compiled with another version of the header: fewer fields, or more. */
-#include "tally.h"
+#include "../tally.h"
 
 #include <stdlib.h>
 #include <string.h>

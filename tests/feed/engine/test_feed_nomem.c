@@ -5,7 +5,7 @@
  * the k-th allocation, compares the epoch's digest with that of an undisturbed run, and has an alarm for when it hangs. Samples of all k
  * are tried; FB_SOAK tries all.
  */
-#include "tally.h"
+#include "../tally.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../codec/image/jpeg_maker.h"
+#include "../../codec/image/jpeg_maker.h"
 #include "base/rng.h"
 
 enum { FILES = 6, HANGS_AFTER_S = 30 };
