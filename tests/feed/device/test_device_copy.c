@@ -51,7 +51,7 @@ static void batches_say_where_they_are(void **state)
 
 static uint64_t shipped(fb_loader *l)
 {
-    return atomic_load(&((struct feed *)l)->device_copy.shipped);
+    return atomic_load(&((struct feed *)l)->device_copy.copied_batches);
 }
 
 static void one_batch_is_ahead_on_the_device_and_no_more(void **state)
