@@ -153,7 +153,7 @@ static PyMethodDef monitor_methods[] = {
     {"figures", (PyCFunction)monitor_figures, METH_NOARGS, "the loop's figures as JSON"},
     {"verdict", (PyCFunction)monitor_verdict, METH_NOARGS, "what the loop waits for, as JSON"},
     {"status_line", (PyCFunction)monitor_status_line, METH_NOARGS, "the line of this moment"},
-    {"close", (PyCFunction)monitor_close, METH_NOARGS, "stops looking"},
+    {"close", (PyCFunction)monitor_close, METH_NOARGS, "stops observing"},
     {0},
 };
 

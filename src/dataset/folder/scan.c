@@ -171,7 +171,7 @@ static int sniff(int dir_fd, const char *name, struct fb_error *e)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* it may have become a FIFO meanwhile */
     if (fd < 0)
-        return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "look into a file to see whether it is an image");
+        return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "open a file to see whether it is an image");
     uint8_t bytes[IMAGE_SNIFF_BYTES];
     ssize_t n = read(fd, bytes, sizeof(bytes));
     int rc = n < 0 && errno != EAGAIN ? error_set_errno(e, "dataset", errno, "read a file to see whether it is an image")
@@ -185,7 +185,7 @@ static int sniff_array(int dir_fd, const char *name, const struct stat *st, stru
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "look into a file to see whether it is an array");
+        return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "open a file to see whether it is an array");
     bool is_array = hdf5_is_file(fd, 0, (uint64_t)st->st_size);
     close(fd);
     return is_array;
@@ -376,7 +376,7 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
                ? "JPEG, PNG, WebP and HDF5 files are known by their content; .mat files before MATLAB 7.3 and .nc files before netCDF 4 "
                  "are not HDF5: save them anew "
                  "(-v7.3, nccopy -k nc4)"
-               : "files with extensions of other kinds are not looked into: give such images and HDF5 files as a list; check the path");
+               : "files with other extensions are not opened: give such images and HDF5 files as a list; check the path");
     error_at(e, s->job->request->source, -1);
     return FB_E_DATA;
 }

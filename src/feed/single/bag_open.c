@@ -115,7 +115,7 @@ static int report_progress(struct survey *v, const fb_options *o, uint64_t done,
         return 0;
     v->next_report_ns = now + REPORT_NS;
     if (o->progress)
-        o->progress(o->ctx, &(struct fb_progress){"looking into files", done, total});
+        o->progress(o->ctx, &(struct fb_progress){"probing files", done, total});
     if (o->interrupted && o->interrupted(o->ctx))
         return error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while files were probed");
     return 0;

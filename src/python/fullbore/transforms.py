@@ -269,7 +269,7 @@ class Pad(Transform):
 
     def _options(self) -> dict[str, Any]:
         if not self.padding:
-            raise self._wrong("as a transform it wants borders", "Pad(4); Pad() without any is for collate=")
+            raise self._wrong("as a transform it needs the widths of borders", "Pad(4); Pad() without any is for collate=")
         return {"padding": self.padding, "fill": self.fill, "padding_mode": self.padding_mode, "mask_fill": self.mask_fill or None}
 
 
