@@ -210,9 +210,9 @@ static int fail(const struct build_result *r, const struct fb_error *e)
 {
     int code = cli_fail(e);
     if (r->is_kept)
-        talk(
-            "  %llu rows are written and kept beside the output; repeat the command with --resume to continue, or without it to start again\n",
-            (unsigned long long)r->rows);
+        talk("  %llu rows are written and kept beside the output; "
+             "repeat the command with --resume to continue, or without it to start again\n",
+             (unsigned long long)r->rows);
     return code;
 }
 

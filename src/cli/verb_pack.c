@@ -116,9 +116,9 @@ static int fail(const struct pack_result *r, const struct fb_error *e)
 {
     int code = cli_fail(e);
     if (r->is_kept)
-        talk(
-            "  %llu samples are written and kept beside the pack; repeat the command with --resume to continue, or without it to start again\n",
-            (unsigned long long)r->samples);
+        talk("  %llu samples are written and kept beside the pack; "
+             "repeat the command with --resume to continue, or without it to start again\n",
+             (unsigned long long)r->samples);
     return code;
 }
 
