@@ -481,7 +481,7 @@ while True:
 
 @pytest.mark.parametrize(("body", "words"), [("os.kill(os.getpid(), signal.SIGSEGV)", "crashed the HDF5 helper"),
                                              ("signal.alarm(20), signal.pause()", "exceeded the time limit of the HDF5 helper"),
-                                             ("here.sendall(b'x' * 64)", "answer nonsense")])
+                                             ("here.sendall(b'x' * 64)", "send an invalid answer")])
 def test_a_file_that_upsets_the_helper_is_one_bad_bag(tmp_path: Path, run_python: Any, body: str, words: str) -> None:
     make_bags(tmp_path / "slides", 9)
     real = os.environ.get("FULLBORE_HDF5_HELPER") or next(Path(sys.prefix).rglob("fullbore-hdf5"))

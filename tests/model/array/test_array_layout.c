@@ -111,7 +111,7 @@ static void sizes_that_do_not_agree_are_refused(void **state)
     refuses(&a, FB_E_DATA, "another number of chunks");
     a = chunked();
     a.chunk_shape[1] = 0;
-    refuses(&a, FB_E_DATA, "without extent");
+    refuses(&a, FB_E_DATA, "chunks of size 0");
     a = chunked();
     table[0].skips = 1;
     refuses(&a, FB_E_DATA, "skips filters");
