@@ -69,7 +69,7 @@ enum { SLOT_STREAMS = 4 };
 struct slot_device {
     bool is_pinned;   /* the memory is page-locked */
     bool is_queued;   /* a copy was queued, and `copied` recorded after it */
-    bool is_lost;     /* nobody knows when it will have been read */
+    bool is_lost;     /* it is not known when the device will have read it */
     uintptr_t memory; /* its copy on the device; 0: none */
     size_t memory_bytes;
     struct device_event *copied, *used[SLOT_STREAMS];

@@ -172,7 +172,8 @@ static uint64_t count_everything(const struct cache_dir *d)
     return sum;
 }
 
-/* Comes in. Alone where somebody was killed: counts anew. Everyone else relies on what is counted. */
+/* Registers this process as a user. If it is alone although the count says otherwise, a process was killed, and it counts the entries
+ * again; otherwise it relies on the count. */
 static int take_stock(struct cache_dir *d, const char *path, struct fb_error *e)
 {
     errno = lock_usage(d); /* one comes in at a time: between two kinds of a flock there is a moment without any */

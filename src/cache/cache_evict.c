@@ -132,7 +132,7 @@ static void clear_others(struct clearing *g)
 
 /* ---- this data set, but not this run ---- */
 
-/* What came after the list was made is somebody's who is at work, and stays. */
+/* Entries that appeared after the list was made belong to a running process, and stay. */
 static bool clear_stranger(void *ctx, int place_fd, const char *name, uint64_t hash, bool is_part)
 {
     struct clearing *g = ctx;

@@ -55,7 +55,7 @@ struct flight {
     uint64_t hash;
     struct cache_identity identity; /* before the read; length 0: will not be kept */
     struct claim claim;
-    bool claims_late;           /* when it is stored, since nobody else is there who could fetch it, too */
+    bool claims_late;           /* claimed when it is stored, since no other process could fetch it too */
     struct io_request *direct;  /* read straight into this request's buffer; NULL: into blob */
     struct io_request *waiting; /* by next: answered when it is over */
     struct blob *blob;          /* NULL: nothing to store */

@@ -141,8 +141,8 @@ static int claim_in_turn(struct cache *c, uint64_t hash, struct claim *claim)
     return rc;
 }
 
-/* The claim for a unit that is missing, or none if somebody else has it for long; unless their fetch ended meanwhile and r was answered, or
- * it is one of this process and r waits for it. */
+/* The claim for a unit that is missing, or none if another process holds it for long; unless their fetch ended meanwhile and r was
+ * answered, or it is one of this process and r waits for it. */
 static enum wait_answer claim_or_wait(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash,
                                       const struct cache_identity *id, struct claim *claim)
 {

@@ -20,7 +20,7 @@ void teams_init(struct cache *c)
     thread_cond_init(&c->store_team.wake);
 }
 
-/* What is stored, or waits for it, is a flight that is alive. */
+/* A flight that is being stored, or waits for that, still counts as alive. */
 static bool is_over(const struct cache *c)
 {
     return c->is_closing && !c->asked && c->lookups == 0 && c->flights_alive == 0;

@@ -35,7 +35,7 @@ static char *directory(const struct dataset_request *r)
     return n < 0 ? NULL : out;
 }
 
-/* What lies in a folder that others may write to could say anything, such as which files are the samples. Said once. */
+/* Catalogs in a folder that other users can write to are not trusted: they could name any files as samples. The warning comes once. */
 static bool is_trusted(struct dataset_job *job, const char *dir)
 {
     struct stat st;
@@ -131,7 +131,7 @@ static int still_fits(struct dataset_job *job, const struct dataset_ops *ops, co
     return !ops->is_unchanged || ops->is_unchanged(job, c);
 }
 
-/* As catalog_open, of a file that nobody else made. */
+/* Like catalog_open, for a file that no other user made. */
 static int open_kept(const char *path, struct catalog **out, struct fb_error *e)
 {
     struct stat st;

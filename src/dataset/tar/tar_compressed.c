@@ -225,7 +225,7 @@ static void remove_others(const struct names *n)
 
 /* ---- all of it ---- */
 
-/* Whoever holds it unpacks. It dies with its holder. */
+/* The process that holds the lock unpacks. The kernel releases it when that process dies. */
 static int take_lock(struct dataset_job *job, const char *path, struct fb_error *e)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -203,7 +203,7 @@ static void device_copy_slot(struct feed *f, struct slot *s, struct device_copy_
     pthread_mutex_lock(&f->lock);
     if (rc < 0) {
         fail(f, &e);
-        s->error = error_new(); /* what it has on the device is not what it should have: nobody may take it for that */
+        s->error = error_new(); /* its buffer on the device is incomplete, and must not be used */
         if (!error_is_shared(s->error))
             *s->error = e;
     }

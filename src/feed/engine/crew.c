@@ -249,7 +249,7 @@ static void serve(struct crew *c, struct worker *w, struct feed *f)
     pthread_mutex_lock(&c->lock);
 }
 
-/* From the moment that has_ended is seen, the worker is whose who waits for it, unless nobody does. */
+/* Once has_ended is set, the worker belongs to the thread that waits for its end, if there is one. */
 static void end_worker(struct crew *c, struct worker *w)
 {
     worker_free(w);

@@ -161,7 +161,7 @@ static int load_field(struct feed *f, int field, struct fb_error *e)
     return 0;
 }
 
-/* Damaged rows stop nobody here who could do without: each is dealt with when its turn comes. */
+/* Damaged rows are no error here, because an epoch may not need them: each is handled when its turn comes. */
 static int load_or_leave(struct feed *f, int field, bool is_wanted, bool is_must, struct fb_error *e)
 {
     int rc = load_field(f, field, e);

@@ -197,7 +197,7 @@ static int pack_rows(struct build_worker *w, struct build_chunk *k, struct fb_er
     return 0;
 }
 
-/* Whose time it is: that of its first row. */
+/* The split that a chunk's time is counted for: that of its first row. */
 static int split_of(const struct build_crew *c, const struct build_chunk *k)
 {
     return build_split_of(c->p, part_row(k, k->part.data)->file);

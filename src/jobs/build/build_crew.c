@@ -118,7 +118,7 @@ static struct build_task *start_task(struct build_crew *c)
     return t;
 }
 
-/* The oldest can always start, in the place of a large one if need be: nobody else is joined without it. */
+/* The oldest can always start, in the place of a large one if need be: no later task is joined before it. */
 static struct build_task *take_task(struct build_crew *c)
 {
     struct build_task *t = c->waiting ? c->oldest : NULL;

@@ -189,7 +189,7 @@ static int run(struct packing *p, struct fb_error *e)
     return rc;
 }
 
-/* What was written stays for --resume, unless it is nothing or of no use. */
+/* Records that were written stay for --resume, unless there are none or they are of no use. */
 static void clean_up(struct packing *p, int rc)
 {
     bool is_useful = p->out->samples > 0 && !p->is_useless;

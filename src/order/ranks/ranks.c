@@ -47,7 +47,7 @@ struct batch_span ranks_batch(const struct rank_layout *l, uint64_t start, uint6
     };
 }
 
-/* What is left of the epoch, as if nothing else had ever been. */
+/* The layout of the rest of the epoch without the skipped positions. */
 static struct rank_layout without(const struct rank_layout *l, const struct skips *s)
 {
     struct rank_layout left = *l;

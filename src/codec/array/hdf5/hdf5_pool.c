@@ -98,7 +98,7 @@ static int start(struct helper *h, struct fb_error *e)
 }
 
 /* Ends it whatever it does. The host may have reaped it already: then there is nothing to wait for. One that does not die even so hangs
- * in the kernel, on storage that does not answer: it is left behind, and nobody else hangs with it. */
+ * in the kernel, on storage that does not answer: it is abandoned, and no other thread hangs with it. */
 static void stop(struct helper *h)
 {
     if (h->handle >= 0)

@@ -16,7 +16,7 @@
 uint32_t hdf5_timeout_s(void);
 
 /* Starts it: `verb` ("adopt"; NULL: none) and, with one, our process id as its arguments. fd[i] becomes to[i]; those must not overlap.
- * What is not given of 0 to 2 is /dev/null. Returns an errno. */
+ * Descriptors 0 to 2 that are not given become /dev/null. Returns an errno. */
 int hdf5_spawn(const char *path, const char *verb, int count, const int *fd, const int *to, pid_t *pid);
 
 /* Waits until it has ended, `limit_ms` at most. `handle`: its pidfd, or -1. 1: *status is its; 0: it has not; -1: it is no child any

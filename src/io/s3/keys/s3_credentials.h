@@ -15,7 +15,8 @@
 
 struct s3_credentials;
 
-/* Fetches the first keys; may take seconds when a server has to be asked. FB_E_NOT_FOUND: nobody has any, and what can be done. */
+/* Fetches the first keys; may take seconds when a server has to be asked. FB_E_NOT_FOUND: no source has keys; the remedy says what to do.
+ * */
 int s3_credentials_open(struct s3_credentials **out, const struct s3_place *p, const struct log *log, struct fb_error *e);
 /* `wake` is called from the refreshing thread when it is over. */
 void s3_credentials_on_refresh(struct s3_credentials *c, void (*wake)(void *ctx), void *ctx);

@@ -360,7 +360,7 @@ static bool ask_instance(const struct s3_asking *a, struct instance_work *w, con
     return ask(a, &q, &w->answer) == CURLE_OK && w->answer.status == 200;
 }
 
-/* An instance without metadata (not at Amazon, or switched off) is no error: nobody is there. */
+/* An instance without metadata (not at Amazon, or switched off) is no error: there is no server. */
 int s3_keys_from_instance(const struct s3_asking *a, struct s3_keys *out, struct fb_error *e)
 {
     const char *is_disabled = getenv("AWS_EC2_METADATA_DISABLED");

@@ -455,8 +455,8 @@ void s3_schedule(struct s3_loop *l)
     atomic_store_explicit(&l->in_flight_shown, l->flight_count, memory_order_relaxed);
 }
 
-/* What was due already when we last looked waits for something that wakes us by itself: room in the window or a token for a second
- * flight (an answer brings them), or keys (their thread does). To wait for its time would be not to wait at all. */
+/* A task that was already due at the last scheduling waits for an event that wakes us by itself: room in the window or a token for a second
+ * flight (an answer brings them), or keys (their thread brings them). Using its due time would mean not sleeping at all. */
 static uint64_t sooner(const struct s3_loop *l, uint64_t due_ns, uint64_t at_ns)
 {
     return at_ns > l->scheduled_ns && at_ns < due_ns ? at_ns : due_ns;

@@ -181,7 +181,7 @@ static float largest(const struct log_mel *m, const float *out, size_t stride, u
     return most;
 }
 
-/* What is relative to the reference and to the recording's largest. */
+/* Subtracts the reference, and limits values to top_db below the largest of the recording. */
 static void relate(const struct log_mel *m, float *out, size_t stride, uint64_t frames)
 {
     if (m->o.log != LOG_MEL_DB || (m->o.ref == 1 && m->o.top_db == 0))

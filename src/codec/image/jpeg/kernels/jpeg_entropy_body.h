@@ -2,8 +2,8 @@
  * includes it may say another name in JPEG_ENTROPY.
  *
  * After a refill at least 56 bits are there. A quick symbol takes at most JPEG_QUICK_BITS (18), so three fit; slow ones refill before and
- * after, and so does, before, the first of a block (DC), which leaves room for the two that may follow it until the next refill. Of the
- * coefficients that nobody wants, several are passed at once: two such look-ups fit.
+ * after, and so does, before, the first of a block (DC), which leaves room for the two that may follow it until the next refill.
+ * Coefficients that are not needed are skipped several at a time: two such look-ups fit.
  */
 #ifndef FB_CODEC_IMAGE_JPEG_KERNELS_JPEG_ENTROPY_BODY_H
 #define FB_CODEC_IMAGE_JPEG_KERNELS_JPEG_ENTROPY_BODY_H
@@ -162,7 +162,7 @@ ALWAYS bool steps_are_last(struct runner *a, struct runner *b, struct jpeg_lane 
     return is_done(b, &l[1], s) || is_a_done;
 }
 
-/* Runners are copied in and out so that they live in registers: their addresses are nobody's. */
+/* Runners are copied in and out so that they live in registers: their addresses are never taken. */
 
 static void run_one(struct runner *to_a, struct jpeg_lane *l, const struct jpeg_schedule *s)
 {
