@@ -34,7 +34,7 @@ static int image_open(struct feed *f, const fb_options *o, struct fb_error *e)
         return refuse_map(e);
     if (step_chain_fixed_size(&f->chain, &f->out_height, &f->out_width))
         return 0;
-    return image_size_probe(f, &f->out_height, &f->out_width, e);
+    return first_size(f, &f->out_height, &f->out_width, e);
 }
 
 static int add_image_field(const struct feed *f, struct slot_shape *s, const char *name, struct fb_error *e)
