@@ -43,7 +43,7 @@ struct crew {
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static struct crew *the_crew;
 static struct budget the_budget;
-static _Atomic uint32_t left_threads; /* only shown: relaxed */
+static _Atomic uint32_t late_threads; /* only shown: relaxed */
 
 /* The child has neither the threads nor a sane state of the locks: it forgets the crew (leaks it) and may make its own. */
 static void forget_in_child(void)
@@ -51,7 +51,7 @@ static void forget_in_child(void)
     pthread_mutex_init(&gate, NULL);
     the_crew = NULL;
     the_budget = (struct budget){0};
-    atomic_store_explicit(&left_threads, 0, memory_order_relaxed);
+    atomic_store_explicit(&late_threads, 0, memory_order_relaxed);
 }
 
 static void watch_forks(void)
@@ -76,16 +76,16 @@ void crew_unref(struct crew *c)
     free(c);
 }
 
-static void count_left(bool *is_late, bool is)
+static void count_late(bool *is_late, bool is)
 {
     if (*is_late != is)
-        atomic_fetch_add_explicit(&left_threads, is ? 1 : -1u, memory_order_relaxed);
+        atomic_fetch_add_explicit(&late_threads, is ? 1 : -1u, memory_order_relaxed);
     *is_late = is;
 }
 
 uint32_t crew_left_behind(void)
 {
-    return atomic_load_explicit(&left_threads, memory_order_relaxed);
+    return atomic_load_explicit(&late_threads, memory_order_relaxed);
 }
 
 static void wake_workers(struct crew *c, int count)
@@ -157,7 +157,7 @@ bool crew_planner_out(struct feed *f)
 {
     pthread_mutex_lock(&f->crew->lock);
     f->is_planning = false;
-    count_left(&f->is_planner_late, false);
+    count_late(&f->is_planner_late, false);
     pthread_mutex_unlock(&f->crew->lock);
     return crew_step_out(f);
 }
@@ -192,7 +192,7 @@ void worker_free(struct worker *w)
     codec_state_free(&w->codec);
 }
 
-static void free_idle_memory(struct crew *c, struct worker *w)
+static void ease(struct crew *c, struct worker *w)
 {
     uint32_t pressure = atomic_load_explicit(&c->pressure, memory_order_relaxed);
     if (pressure == w->pressure_seen)
@@ -212,7 +212,7 @@ static void run_chain(struct crew *c, struct worker *w, struct feed *f, struct l
         load_run(w, f, l);
         l = next;
     }
-    free_idle_memory(c, w);
+    ease(c, w);
 }
 
 static void wait_for_work(struct crew *c, struct worker *w)
@@ -220,7 +220,7 @@ static void wait_for_work(struct crew *c, struct worker *w)
     uint64_t since = clock_now_ns();
     c->idle++;
     if (!thread_cond_wait_until(&c->work, &c->lock, since + 1000000000u))
-        free_idle_memory(c, w); /* idle for a second: hold nothing that others want */
+        ease(c, w); /* idle for a second: hold nothing that others want */
     c->idle--;
     c->idle_ns += clock_now_ns() - since;
 }
@@ -241,7 +241,7 @@ static void serve(struct crew *c, struct worker *w, struct feed *f)
     f->serving--;
     w->serves = NULL;
     if (!w->is_left)
-        count_left(&w->is_late, false);
+        count_late(&w->is_late, false);
     if (!step_out(c, f))
         return;
     pthread_mutex_unlock(&c->lock);
@@ -249,14 +249,14 @@ static void serve(struct crew *c, struct worker *w, struct feed *f)
     pthread_mutex_lock(&c->lock);
 }
 
-/* Once has_ended is set, the worker belongs to the thread that waits for its end, if there is one. */
+/* From the moment that has_ended is seen, the worker is whose who waits for it, unless nobody does. */
 static void end_worker(struct crew *c, struct worker *w)
 {
     worker_free(w);
     pthread_mutex_lock(&c->lock);
     bool is_left = w->is_left;
     w->has_ended = true;
-    count_left(&w->is_late, false);
+    count_late(&w->is_late, false);
     pthread_cond_broadcast(&c->quiet);
     pthread_mutex_unlock(&c->lock);
     if (is_left)
@@ -351,7 +351,7 @@ static void part_from(struct crew *c, struct worker *w, uint64_t deadline_ns)
     bool has_ended = wait_for_end(c, &w->has_ended, deadline_ns);
     c->worker[w->index] = NULL;
     w->is_left = !has_ended;
-    count_left(&w->is_late, !has_ended);
+    count_late(&w->is_late, !has_ended);
     pthread_mutex_unlock(&c->lock);
     join_or_detach(thread, has_ended, deadline_ns);
     if (has_ended)
@@ -379,7 +379,7 @@ static void end_helper(struct crew *c, uint64_t timeout_ns)
     c->is_stopping = true;
     pthread_cond_broadcast(&c->helper_wakes);
     bool has_ended = wait_for_end(c, &c->has_helper_ended, deadline_ns);
-    count_left(&c->is_helper_late, !has_ended);
+    count_late(&c->is_helper_late, !has_ended);
     pthread_mutex_unlock(&c->lock);
     join_or_detach(thread, has_ended, deadline_ns);
 }
@@ -450,7 +450,7 @@ static void *helper_main(void *arg)
             watch_feeds(c);
     }
     c->has_helper_ended = true;
-    count_left(&c->is_helper_late, false);
+    count_late(&c->is_helper_late, false);
     pthread_cond_broadcast(&c->quiet);
     pthread_mutex_unlock(&c->lock);
     crew_unref(c);
@@ -514,10 +514,10 @@ static void unlink_feed(struct crew *c, struct feed *f)
 static void leave_behind(struct crew *c, struct feed *f)
 {
     f->is_left = true;
-    count_left(&f->is_planner_late, f->is_planning);
+    count_late(&f->is_planner_late, f->is_planning);
     for (int i = 0; i < MAX_WORKERS && c->worker[i]; i++)
         if (c->worker[i]->serves == f)
-            count_left(&c->worker[i]->is_late, true);
+            count_late(&c->worker[i]->is_late, true);
 }
 
 uint32_t crew_quiet(struct feed *f, uint64_t timeout_ns)

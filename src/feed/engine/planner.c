@@ -295,9 +295,8 @@ static bool fail_slot(struct feed *f, struct slot *s, size_t bytes)
     return false;
 }
 
-/* f->lock is held. Batches of variable lengths may be so large that there is no room for the next one beside those that the program keeps.
- * If the thread that waits for the next batch also keeps the others, waiting never ends, so the oldest one leaves the budget. Another
- * thread might still release one, so the first times we wait a little. */
+/* f->lock is held. Batches of variable lengths may be so large that there is no room for the next one beside those that are kept. Who waits
+ * for it may be who keeps them: then nobody would ever give any back. Another thread might, so that it is waited for, but not each time. */
 static bool make_room_beside_kept(struct feed *f, int naps)
 {
     bool is_due = naps >= (f->is_cramped ? NAPS_IF_CRAMPED : WAITS_FOR_ROOM);

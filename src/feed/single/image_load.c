@@ -1,6 +1,6 @@
 /* A file of an image sample: its bytes, decoded as far as the transforms want, through the chain of pipelines and the caller's functions,
- * into its field of the sample's place. Labels are copied first, because transforms and functions read and change them. For a further file
- * of the sample (feed/sample_files.h) the random draws are repeated, with a copy of the labels that is then dropped.
+ * into its field of the sample's place. Labels are copied first: transforms and functions read and change them; with a further file of the
+ * sample (feed/sample_files.h) everything is drawn once more, on a copy of the labels that is dropped.
  */
 #include <string.h>
 
@@ -144,8 +144,7 @@ int image_load_header(const struct feed *f, const uint8_t *bytes, size_t n, stru
     *h = (struct image_header){.width = f->raw_width, .height = f->raw_height, .orientation = 1};
     if (n == (size_t)f->raw_width * f->raw_height * 3) /* which cannot overflow: catalog_decoded_size */
         return 0;
-    return error_set(e, FB_E_DATA, "decode", "it has %zu bytes, but every picture of this pack has %zu", n,
-                     (size_t)f->raw_width * f->raw_height * 3);
+    return error_set(e, FB_E_DATA, "decode", "it has %zu bytes, which no picture of this pack has", n);
 }
 
 /* Bare pixels are decoded already. */
@@ -344,7 +343,7 @@ static int check_still_matches(const struct image_load *p, const struct fb_map *
 {
     if (!p->f->files.has_masks || ((int)p->image.height == m->height && (int)p->image.width == m->width))
         return 0;
-    error_set(e, FB_E_DATA, "map", "the result of %s is %u x %u (height x width), but its input was %d x %d: the mask would not match",
+    error_set(e, FB_E_DATA, "map", "the result of %s is %u x %u (height x width), but what it got was %d x %d: the mask would not match",
               p->f->chain.map[m->step].name, p->image.height, p->image.width, m->height, m->width);
     error_remedy(e, "resize and crop by transforms, which change the mask, too");
     return FB_E_DATA;
