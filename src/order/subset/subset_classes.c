@@ -136,7 +136,8 @@ static int choose_drawn(const struct roll *r, uint64_t wanted, uint64_t seed, bo
 {
     if (wanted > (uint64_t)r->count)
         return error_advise(
-            e, error_set(e, FB_E_USAGE, "order", "classes=%llu, but the data set has %d classes", (unsigned long long)wanted, r->count),
+            e,
+            error_set(e, FB_E_USAGE, "order", "%llu classes are asked for, but the data set has %d", (unsigned long long)wanted, r->count),
             "use classes= from 1 to %d", r->count);
     struct hash_choice *p = malloc((size_t)r->count * sizeof(*p));
     if (!p)

@@ -400,8 +400,8 @@ static void options_out_of_range_are_refused(void **state)
     expect_refusal(c, (struct subset_request){.fraction = 1, .split = "t\033st", .split_share = 0.5}, FB_E_USAGE, "'t\\x1bst'", "train");
     expect_refusal(c, (struct subset_request){.fraction = 0.01}, FB_E_USAGE, "no sample is left after fraction=", "widen");
     expect_refusal(c, (struct subset_request){.fraction = 1, .split = "val", .split_share = 0.999999}, FB_E_USAGE, "after split=", "widen");
-    expect_refusal(c, (struct subset_request){.fraction = 1, .class_count = 4}, FB_E_USAGE, "classes=4, but the data set has 3 classes",
-                   "1 to 3");
+    expect_refusal(c, (struct subset_request){.fraction = 1, .class_count = 4}, FB_E_USAGE,
+                   "4 classes are asked for, but the data set has 3", "1 to 3");
     expect_refusal(c, (struct subset_request){.fraction = 1, .class_count = 2, .classes = "c000"}, FB_E_USAGE, "both", "either");
     expect_refusal(c, (struct subset_request){.fraction = 1, .classes = ""}, FB_E_USAGE, "names no class", "at least one");
     expect_refusal(plain, (struct subset_request){.fraction = 1, .classes = "a"}, FB_E_USAGE, "no classes", "folder per class");
