@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transform/sound/log_mel.h"
+#include "transform/sound/log_mel/log_mel.h"
 
 enum { HEADER = 44, ROWS_AT_ONCE = 8, MELS_ROWS_AT_ONCE = 40, MOST_ROWS_AT_ONCE = 40, RATE = 48000 };
 

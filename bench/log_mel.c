@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "transform/image/kernels/image_kernels.h"
-#include "transform/sound/log_mel.h"
+#include "transform/sound/log_mel/log_mel.h"
 
 enum { SAMPLES = 24000, N = 1024, HOP = 256, MELS = 64, FRAMES = 1 + SAMPLES / HOP, RECORDINGS = 16 };
 

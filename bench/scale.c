@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "order/order.h"
-#include "order/ranks.h"
-#include "order/state.h"
+#include "order/ranks/ranks.h"
+#include "order/state/state.h"
 #include "scale.h"
 
 enum { BATCHES = 4 /* checked for overlap */, STRETCH = 2000000 };

@@ -2,7 +2,7 @@
 #ifndef BENCH_SCALE_H
 #define BENCH_SCALE_H
 
-#include "order/ranks.h"
+#include "order/ranks/ranks.h"
 
 enum { RANKS_PER_MACHINE = 8 };
 

@@ -1,7 +1,7 @@
 /* One memory number for everything the engine holds, counted by kind.
  *
  * Safety: all functions may be called from any thread and never block beyond a short lock-free update; waiters sleep on a futex that every
- * budget_give wakes. What is handed to the user for good leaves the budget by budget_give without being freed.
+ * budget_give wakes. Memory that the user takes ownership of leaves the budget by budget_give without being freed.
  */
 #ifndef FB_BASE_BUDGET_H
 #define FB_BASE_BUDGET_H

@@ -1,4 +1,4 @@
-/* Where the library talks: the loader's log function, or nowhere. Lines have no newline. */
+/* Log lines: they go to the loader's log function, or nowhere. A line has no newline. */
 #ifndef FB_BASE_LOG_H
 #define FB_BASE_LOG_H
 

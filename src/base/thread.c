@@ -39,7 +39,7 @@ struct fair_attributes { /* struct sched_attr as of Linux 3.14; glibc 2.36 has n
 
 static _Atomic int background_errno;
 
-/* Whoever runs a program as idle, or in real time, has decided. */
+/* A program that was started under SCHED_IDLE or a real-time policy keeps that policy. */
 static void go_into_background(void)
 {
     int policy = sched_getscheduler(0);

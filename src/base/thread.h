@@ -30,7 +30,7 @@ int thread_background_error(void);
 /* Joins within `timeout_ns`; otherwise detaches the thread and returns false: it is stuck in something that cannot be cancelled. */
 bool thread_join_or_leave(pthread_t t, uint64_t timeout_ns);
 
-/* Locks within `timeout_ns`, for who must not wait for ever. False: somebody has it. */
+/* Locks within `timeout_ns`, for callers that must not wait for ever. False: another thread holds the lock. */
 bool thread_lock_within(pthread_mutex_t *m, uint64_t timeout_ns);
 
 /* Lets others go first; `by` as for nice(1). Without the right to, nothing happens. */

@@ -2,8 +2,8 @@
  *
  * Life: free -> filling -> ready -> held -> free; with a device (feed/device_copy.h) it is filled -> shipping before ready, and draining
  * after held. Every place of a slot is written by exactly one worker; the last one to finish publishes the slot; the consumer takes
- * published slots in order. A slot that the user keeps never changes: when too many are kept, the oldest are given away (they leave the
- * engine's count and budget) and replaced.
+ * published slots in order. A slot that the user keeps never changes: when too many are kept, the user takes ownership of the oldest (they
+ * leave the engine's count and budget), and new ones replace them.
  *
  * Safety: `state`, `next` and `is_given` belong to the feed's lock; what the planner sets is constant from the first issued load until the
  * slot is free again; `remaining` and `refs` are atomic.
@@ -69,7 +69,7 @@ enum { SLOT_STREAMS = 4 };
 struct slot_device {
     bool is_pinned;   /* the memory is page-locked */
     bool is_queued;   /* a copy was queued, and `copied` recorded after it */
-    bool is_lost;     /* nobody knows when it will have been read */
+    bool is_lost;     /* it is not known when the device will have read it */
     uintptr_t memory; /* its copy on the device; 0: none */
     size_t memory_bytes;
     struct device_event *copied, *used[SLOT_STREAMS];

@@ -1,7 +1,7 @@
 /* Fields of variable length: the rows of a batch lie in memory of their own, sized by what the batch needs and kept for the next one.
  *
- * Room is given before the samples are read, by the lengths that are known of them. A stand-in for a bad sample may be shorter: padding
- * takes care of that by itself; ragged rows are moved together when the last load has finished.
+ * The memory is sized before the samples are read, by their known lengths. The replacement of a bad sample may be shorter: padding covers
+ * that; ragged rows are compacted when the last load has finished.
  */
 #include <stdlib.h>
 #include <string.h>

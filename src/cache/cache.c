@@ -52,7 +52,7 @@ void cache_turn_off(struct cache *c, int sys_errno, const char *doing, bool is_w
     pthread_mutex_unlock(&c->lock);
     if (!was_warned)
         log_line(&c->log, LOG_WARN, "the disk cache is off: %s; %s", c->why_off,
-                 is_write ? "what is in it is still used" : "everything is read from the source");
+                 is_write ? "what it holds is still used" : "everything is read from the source");
 }
 
 bool cache_open_failed(struct cache *c, int sys_errno, const char *doing, bool is_write)
@@ -125,7 +125,7 @@ static void cache_submit(struct io *io, struct io_request *r, bool more)
         else
             c->asked = r;
         c->asked_last = r;
-        is_taken = team_call(c, &c->lookers);
+        is_taken = team_call(c, &c->lookup_team);
         if (!is_taken)
             c->asked = NULL; /* without any thread it is the only one */
     }
@@ -258,8 +258,8 @@ static void free_cache(struct cache *c)
     present_close(&c->present, c->budget);
     if (c->has_disk)
         dir_close(&c->dir);
-    pthread_cond_destroy(&c->lookers.wake);
-    pthread_cond_destroy(&c->storers.wake);
+    pthread_cond_destroy(&c->lookup_team.wake);
+    pthread_cond_destroy(&c->store_team.wake);
     pthread_cond_destroy(&c->quiet);
     pthread_cond_destroy(&c->fill_wakes);
     pthread_cond_destroy(&c->claim_over);

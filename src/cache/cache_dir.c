@@ -6,8 +6,9 @@
  *     DIR/<source>/source           its name, for people
  *     DIR/<source>/ab/0123...       an entry; .part while it is being fetched
  *
- * Bytes are counted before they are written, so the limit holds whoever is killed when. Who is killed never counts itself out; so the next
- * one that finds itself alone where others seem to be counts what is there and removes .part files. Evicting holds a flock on DIR itself.
+ * Bytes are counted before they are written, so the limit holds even if a process is killed at any moment. A killed process is never
+ * subtracted from the count of users; so a process that is alone although the count says otherwise counts the entries again and removes
+ * .part files. Evicting holds a flock on DIR itself.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -171,7 +172,8 @@ static uint64_t count_everything(const struct cache_dir *d)
     return sum;
 }
 
-/* Comes in. Alone where somebody was killed: counts anew. Everyone else relies on what is counted. */
+/* Registers this process as a user. If it is alone although the count says otherwise, a process was killed, and it counts the entries
+ * again; otherwise it relies on the count. */
 static int take_stock(struct cache_dir *d, const char *path, struct fb_error *e)
 {
     errno = lock_usage(d); /* one comes in at a time: between two kinds of a flock there is a moment without any */
@@ -239,7 +241,7 @@ static int open_place(struct cache_dir *d, const char *path, struct fb_error *e)
     for (int i = 0; i < 100 && rc == 1; i++)
         rc = try_place(d, place, path, e);
     if (rc != 0)
-        return rc < 0 ? rc : error_set(e, FB_E_IO, "cache", "the cache folder changes all the time");
+        return rc < 0 ? rc : error_set(e, FB_E_IO, "cache", "another process keeps changing the cache folder");
     futimens(d->used_fd, NULL);
     if (faccessat(d->place_fd, "source", F_OK, 0) != 0)
         write_name(d);

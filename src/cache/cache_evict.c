@@ -7,8 +7,8 @@
  * What other running jobs use is not touched: two runs that share a cache keep what they have instead of taking turns.
  *
  * "Needed last" comes from the order: a walk backwards from the end of the next epoch, over samples that were used in this one already,
- * then back through the rest of this epoch. It starts over when the reader is a sixteenth of an epoch further, or a 64th if it found
- * nothing.
+ * then back through the rest of this epoch. The walk starts over when the reader has advanced by a sixteenth of an epoch, or by a 64th if
+ * the walk found nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -132,7 +132,7 @@ static void clear_others(struct clearing *g)
 
 /* ---- this data set, but not this run ---- */
 
-/* What came after the list was made is somebody's who is at work, and stays. */
+/* Entries that appeared after the list was made belong to a running process, and stay. */
 static bool clear_stranger(void *ctx, int place_fd, const char *name, uint64_t hash, bool is_part)
 {
     struct clearing *g = ctx;

@@ -157,7 +157,7 @@ static void answer_direct(struct cache *c, struct flight *f)
     cache_finish(c, to);
 }
 
-/* Who has a file open wants the bytes of that one, not of another that has its name by now. */
+/* A request with an open file needs the bytes of that file, not of another one that has its name by now. */
 static bool is_for(const struct io_request *r, const struct cache_unit *u, bool is_other)
 {
     const struct io_object *o = r->object;
@@ -186,18 +186,18 @@ static void hand_to_store(struct cache *c, struct flight *f)
         return;
     }
     pthread_mutex_lock(&c->lock);
-    bool has_storer = team_call(c, &c->storers);
-    if (has_storer) {
+    bool has_store_thread = team_call(c, &c->store_team);
+    if (has_store_thread) {
         *(c->stores ? &c->stores_last->next_store : &c->stores) = f;
         c->stores_last = f;
     }
     pthread_mutex_unlock(&c->lock);
-    if (has_storer)
+    if (has_store_thread)
         return;
     store_drop(c, f); /* no thread can be had */
 }
 
-/* What is to become of the bytes; from here on the flight has only what will be kept. */
+/* Decides which tiers keep the bytes; from here on the flight has only what they will keep. */
 static void settle(struct cache *c, struct flight *f, bool is_whole, bool is_other)
 {
     const struct io_request *r = &f->r;
@@ -220,7 +220,7 @@ static void settle(struct cache *c, struct flight *f, bool is_whole, bool is_oth
     }
 }
 
-/* The bytes are there. Who asks from now on gets them from the blob, if it will be kept; returns those who asked before. */
+/* The bytes are there. Later requests get them from the blob, if it will be kept; returns the requests that were waiting. */
 static struct io_request *land(struct cache *c, struct flight *f)
 {
     pthread_mutex_lock(&c->lock);

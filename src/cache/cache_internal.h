@@ -55,7 +55,7 @@ struct flight {
     uint64_t hash;
     struct cache_identity identity; /* before the read; length 0: will not be kept */
     struct claim claim;
-    bool claims_late;           /* when it is stored, since nobody else is there who could fetch it, too */
+    bool claims_late;           /* claimed when it is stored, since no other process could fetch it too */
     struct io_request *direct;  /* read straight into this request's buffer; NULL: into blob */
     struct io_request *waiting; /* by next: answered when it is over */
     struct blob *blob;          /* NULL: nothing to store */
@@ -116,13 +116,13 @@ struct cache {
     struct io_request *asked, *asked_last; /* to be looked up */
     struct flight *stores, *stores_last;   /* to be kept */
     uint64_t store_bytes, store_limit;     /* of blobs on their way to be kept */
-    uint32_t looking, claiming;            /* requests being looked up; of them, at their claims */
+    uint32_t lookups, claiming;            /* requests being looked up; of them, at their claims */
     struct flight *flights[CACHE_FLIGHT_SLOTS];
     uint32_t ended[CACHE_FLIGHT_SLOTS]; /* flights that have left each slot */
     uint32_t demand_in_flight, fill_in_flight, flights_alive;
     uint32_t sending; /* threads inside the inner back-end's submit */
     struct ram ram;
-    struct team lookers, storers;
+    struct team lookup_team, store_team;
     uint32_t alive; /* threads of both */
     bool is_closing, is_draining_over, was_warned;
     char why_off[160];

@@ -1,5 +1,5 @@
-/* Looking a request up: in memory, then on disk; what is in neither is fetched. A unit that another process fetches at the moment is waited
- * for, a little. Whatever goes wrong here ends as a read from the source. */
+/* Looks a request up in memory, then on disk, and fetches it if neither has it. If another process is fetching the unit, it waits for that
+ * a little. Any error here only means a read from the source. */
 #include <errno.h>
 #include <string.h>
 
@@ -141,8 +141,8 @@ static int claim_in_turn(struct cache *c, uint64_t hash, struct claim *claim)
     return rc;
 }
 
-/* The claim for a unit that is missing, or none if somebody else has it for long; unless their fetch ended meanwhile and r was answered, or
- * it is one of this process and r waits for it. */
+/* The claim for a unit that is missing, or none if another process holds it for long; unless their fetch ended meanwhile and r was
+ * answered, or it is one of this process and r waits for it. */
 static enum wait_answer claim_or_wait(struct cache *c, struct io_request *r, const struct cache_unit *u, uint64_t hash,
                                       const struct cache_identity *id, struct claim *claim)
 {

@@ -1,7 +1,7 @@
-/* Which units are believed to be on disk: a bit each, for the walk ahead and for pushing out.
+/* Which units are believed to be on disk: a bit each, used by prefetching and by eviction.
  *
- * Belief, not knowledge: other processes add and remove entries, and every use looks at the file itself. So bits are read and written in
- * relaxed order by any thread, and a wrong one costs a look or a fetch, never a byte. A billion units take 125 MB.
+ * The bits are hints: other processes add and remove entries, and every use checks the file itself. So any thread reads and writes them in
+ * relaxed order, and a wrong bit costs a lookup or a fetch, but never gives wrong bytes. A billion units take 125 MB.
  */
 #ifndef FB_CACHE_CACHE_PRESENT_H
 #define FB_CACHE_CACHE_PRESENT_H

@@ -1,5 +1,5 @@
-/* Keeping what came: into RAM while there is room, and to disk if the claim can be had. The identity is asked for once more, so
- * that what is kept under it was read entirely while the source had it. */
+/* Storing what was fetched: in RAM while there is room, and on disk if this process gets the claim. The source's identity is checked again
+ * first, so an entry holds only bytes that were read while the source had that identity. */
 #include <errno.h>
 #include <stdlib.h>
 

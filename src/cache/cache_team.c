@@ -1,9 +1,9 @@
-/* The cache's threads: some look requests up, others store what came. They block on files, so there may be many of them; but what they do
- * is often CPU time alone, and then the processors belong to those who work for the batch at hand: storers have a low priority.
+/* The cache's threads: some look requests up, others store what was fetched. They block on files, so there may be many of them; but often
+ * they only use the CPU, and then work for the next batch matters more: storing threads have a low priority.
  *
- * The end: nobody leaves before everything is over, for a request that is being looked up may become a flight, and a flight something to
- * store. Whoever ends the last of them says so, once. If each woken thread told the others instead, many lookers would keep the lock from
- * the few storers, who come last.
+ * Closing: no thread leaves before all work is done, because a lookup may become a fetch, and a fetch something to store. The thread that
+ * finishes the last of them wakes all others, once. If each woken thread woke the others instead, the many lookup threads would keep the
+ * lock from the few storing threads, which finish last.
  */
 #include <stdio.h>
 
@@ -14,37 +14,37 @@
 void teams_init(struct cache *c)
 {
     uint32_t most = c->depth < CACHE_THREADS_MOST ? c->depth : CACHE_THREADS_MOST;
-    c->lookers = (struct team){.name = "fb-c", .most = most};
-    c->storers = (struct team){.name = "fb-keep", .most = CACHE_STORERS_MOST};
-    thread_cond_init(&c->lookers.wake);
-    thread_cond_init(&c->storers.wake);
+    c->lookup_team = (struct team){.name = "fb-c", .most = most};
+    c->store_team = (struct team){.name = "fb-keep", .most = CACHE_STORERS_MOST};
+    thread_cond_init(&c->lookup_team.wake);
+    thread_cond_init(&c->store_team.wake);
 }
 
-/* What is stored, or waits for it, is a flight that is alive. */
+/* A flight that is being stored, or waits for that, still counts as alive. */
 static bool is_over(const struct cache *c)
 {
-    return c->is_closing && !c->asked && c->looking == 0 && c->flights_alive == 0;
+    return c->is_closing && !c->asked && c->lookups == 0 && c->flights_alive == 0;
 }
 
 void teams_wake_if_over(struct cache *c)
 {
     if (!is_over(c))
         return;
-    pthread_cond_broadcast(&c->lookers.wake);
-    pthread_cond_broadcast(&c->storers.wake);
+    pthread_cond_broadcast(&c->lookup_team.wake);
+    pthread_cond_broadcast(&c->store_team.wake);
 }
 
 /* ---- work; under lock, which is released meanwhile ---- */
 
-static void look(struct cache *c)
+static void look_up_next(struct cache *c)
 {
     struct io_request *r = c->asked;
     c->asked = r->next;
-    c->looking++;
+    c->lookups++;
     pthread_mutex_unlock(&c->lock);
     cache_look_up(c, r);
     pthread_mutex_lock(&c->lock);
-    c->looking--;
+    c->lookups--;
     teams_wake_if_over(c);
 }
 
@@ -72,12 +72,12 @@ static void wait_for_call(struct cache *c, struct team *t)
 
 static void *work(struct cache *c, struct team *t)
 {
-    bool is_looking = t == &c->lookers;
+    bool is_lookup = t == &c->lookup_team;
     pthread_mutex_lock(&c->lock);
     while (!is_over(c)) {
-        if (is_looking && c->asked)
-            look(c);
-        else if (!is_looking && c->stores)
+        if (is_lookup && c->asked)
+            look_up_next(c);
+        else if (!is_lookup && c->stores)
             store(c);
         else
             wait_for_call(c, t);
@@ -88,17 +88,17 @@ static void *work(struct cache *c, struct team *t)
     return NULL;
 }
 
-static void *looker_main(void *arg)
+static void *lookup_main(void *arg)
 {
     struct cache *c = arg;
-    return work(c, &c->lookers);
+    return work(c, &c->lookup_team);
 }
 
-static void *storer_main(void *arg)
+static void *store_main(void *arg)
 {
     struct cache *c = arg;
     thread_be_nice(CACHE_NICE);
-    return work(c, &c->storers);
+    return work(c, &c->store_team);
 }
 
 /* ---- */
@@ -114,7 +114,7 @@ bool team_call(struct cache *c, struct team *t)
         return true;
     char name[16];
     snprintf(name, sizeof(name), "%s%u", t->name, t->started);
-    if (thread_start(&t->thread[t->started], name, t == &c->lookers ? looker_main : storer_main, c, NULL) == 0) {
+    if (thread_start(&t->thread[t->started], name, t == &c->lookup_team ? lookup_main : store_main, c, NULL) == 0) {
         t->started++;
         c->alive++;
     }
@@ -141,14 +141,14 @@ uint32_t teams_end(struct cache *c, uint64_t deadline_ns)
     teams_wake_if_over(c);
     while (is_busy(c) && thread_cond_wait_until(&c->quiet, &c->lock, deadline_ns))
         ;
-    c->is_draining_over = true; /* only what was claimed and reserved is given back; by the storers, for the disk may hang */
+    c->is_draining_over = true; /* only what was claimed and reserved is given back; by the store_team, for the disk may hang */
     uint64_t last_ns = clock_now_ns() + 50000000;
     while (is_busy(c) && thread_cond_wait_until(&c->quiet, &c->lock, last_ns))
         ;
     uint32_t stuck = c->alive + (c->has_filler && !c->is_filler_over);
     pthread_mutex_unlock(&c->lock);
-    let_go(&c->lookers, stuck > 0);
-    let_go(&c->storers, stuck > 0);
+    let_go(&c->lookup_team, stuck > 0);
+    let_go(&c->store_team, stuck > 0);
     if (c->has_filler && stuck)
         pthread_detach(c->filler);
     else if (c->has_filler)

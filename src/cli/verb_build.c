@@ -137,12 +137,12 @@ static int fill_request(struct build_request *q, const struct build_options *c)
     if (!parse_shares(c->split, q->share))
         return usage("--split %s: shares of train, val and test are written as 80/10/10 or 90/10", c->split);
     if ((q->deflate = parse_compression(c->compress)) < 0)
-        return usage("--compress %s: it is none, gzip, or gzip-1 to gzip-9", c->compress);
+        return usage("--compress %s: it must be none, gzip, or gzip-1 to gzip-9", c->compress);
     q->dtype = c->dtype ? fb_dtype_from_name(c->dtype) : FB_FLOAT32;
     if (q->dtype != FB_FLOAT32 && q->dtype != FB_FLOAT16)
-        return usage("--dtype %s: it is float32 or float16", c->dtype);
+        return usage("--dtype %s: it must be float32 or float16", c->dtype);
     if (c->raw && (c->log_mel || c->n_fft || c->hop || c->exact || c->f_min > 0 || c->f_max > 0))
-        return usage("--raw keeps the samples as they are: without --log-mel, --n-fft, --hop and the like%s", "");
+        return usage("--raw keeps the samples as they are: it cannot be combined with --log-mel, --n-fft, --hop and the like%s", "");
     q->is_raw = c->raw;
     q->n_mels = (uint32_t)c->log_mel;
     q->n_fft = (uint32_t)c->n_fft;
@@ -210,7 +210,8 @@ static int fail(const struct build_result *r, const struct fb_error *e)
 {
     int code = cli_fail(e);
     if (r->is_kept)
-        talk("  %llu rows are written and kept beside the output; the same command with --resume goes on, without it starts anew\n",
+        talk("  %llu rows are written and kept beside the output; "
+             "repeat the command with --resume to continue, or without it to start again\n",
              (unsigned long long)r->rows);
     return code;
 }

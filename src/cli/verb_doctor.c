@@ -161,7 +161,7 @@ static void print_data(const struct doctor_result *r)
     else
         say("on %s at %s", m->kind, text_escape(m->mount, mount, sizeof(mount)));
     for (int i = 0; i < r->data.format_count; i++)
-        say("%s%s %.0f %%", i ? ", " : "; ", r->data.format[i].name, 100.0 * (double)r->data.format[i].files / (double)r->data.looked);
+        say("%s%s %.0f %%", i ? ", " : "; ", r->data.format[i].name, 100.0 * (double)r->data.format[i].files / (double)r->data.examined);
     if (r->data.width_median)
         say("; %u x %u", r->data.width_median, r->data.height_median);
     say("\n");
@@ -174,9 +174,9 @@ static void print_chunks(const struct doctor_chunks *c)
     char name[200];
     text_escape(c->array, name, sizeof(name));
     if (c->chunks_of_row > 1)
-        say("%-12s badly for rows: one row of %s lies in %llu chunks\n", "chunked", name, (unsigned long long)c->chunks_of_row);
+        say("%-12s slow for rows: one row of %s lies in %llu chunks\n", "chunked", name, (unsigned long long)c->chunks_of_row);
     else
-        say("%-12s badly for rows in any order: %llu rows of %s are decompressed for each one that is wanted\n", "chunked",
+        say("%-12s slow for rows in random order: %llu rows of %s are decompressed for each one that is needed\n", "chunked",
             (unsigned long long)c->now_rows, name);
 }
 

@@ -78,7 +78,7 @@ static void put_files(struct json_writer *w, const struct info *i)
     for (int k = 0; k < i->file_count; k++)
         json_put(w, J(NULL, i->file[k]));
     json_end(w);
-    json_put(w, J("headers_read", i->looked));
+    json_put(w, J("headers_read", i->examined));
     json_begin_object(w, "formats");
     for (int k = 0; k < i->format_count; k++)
         json_put(w, J(i->format[k].name, i->format[k].files));
@@ -156,7 +156,7 @@ static void print_array(const struct info_array *a, bool is_first)
     say("\n");
 }
 
-static void print_sound(const struct info_sound *s, uint64_t looked)
+static void print_sound(const struct info_sound *s, uint64_t examined)
 {
     say("%-12s %.2f to %.2f s (%llu to %llu frames), ", "sound", s->most_rate ? (double)s->shortest / s->most_rate : 0,
         s->most_rate ? (double)s->longest / s->most_rate : 0, (unsigned long long)s->shortest, (unsigned long long)s->longest);
@@ -168,7 +168,7 @@ static void print_sound(const struct info_sound *s, uint64_t looked)
         say("%u channel%s", s->most_channels, s->most_channels == 1 ? "" : "s");
     else
         say("%u to %u channels", s->least_channels, s->most_channels);
-    say("; %.1f s in all of the %llu looked at\n", s->seconds, (unsigned long long)looked);
+    say("; %.1f s in total in the %llu files examined\n", s->seconds, (unsigned long long)examined);
 }
 
 static void print_arrays(const struct info *i)
@@ -176,7 +176,7 @@ static void print_arrays(const struct info *i)
     if (i->has_rows && i->rows)
         say("%-12s %llu; a sample is a row, or with sample=\"file\" a whole file\n", "rows", (unsigned long long)i->rows);
     if (i->sound.most_channels)
-        print_sound(&i->sound, i->looked);
+        print_sound(&i->sound, i->examined);
     else
         for (int k = 0; k < i->array_count; k++)
             print_array(&i->array[k], k == 0);
@@ -194,8 +194,8 @@ static void print_table(const struct info *i)
     print_labels(i);
     say("%-12s ", "formats");
     for (int k = 0; k < i->format_count; k++)
-        say("%s%s %.0f %%", k ? ", " : "", i->format[k].name, 100.0 * (double)i->format[k].files / (double)i->looked);
-    say(" (headers of %llu files)\n", (unsigned long long)i->looked);
+        say("%s%s %.0f %%", k ? ", " : "", i->format[k].name, 100.0 * (double)i->format[k].files / (double)i->examined);
+    say(" (headers of %llu files)\n", (unsigned long long)i->examined);
     if (i->width_median)
         say("%-12s %u x %u median, %u x %u largest seen (width x height)\n", "size", i->width_median, i->height_median, i->width_most,
             i->height_most);

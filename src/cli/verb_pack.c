@@ -116,7 +116,8 @@ static int fail(const struct pack_result *r, const struct fb_error *e)
 {
     int code = cli_fail(e);
     if (r->is_kept)
-        talk("  %llu samples are written and kept beside the pack; the same command with --resume goes on, without it starts anew\n",
+        talk("  %llu samples are written and kept beside the pack; "
+             "repeat the command with --resume to continue, or without it to start again\n",
              (unsigned long long)r->samples);
     return code;
 }
@@ -241,15 +242,15 @@ static int run(int argc, char **argv, uint64_t started_ns)
     }
     if (c.rechunk ? c.shard_size || c.skip_bad || c.resize_shorter || c.decode || c.fit || c.dtype || c.resume
                   : c.compress || c.allow_external) {
-        talk("fullbore pack: --rechunk goes with --compress, --allow-external, --force and --threads only, "
-             "and the first two only with it\n");
+        talk("fullbore pack: --rechunk can be combined with --compress, --allow-external, --force and --threads only, "
+             "and the first two need --rechunk\n");
         return EXIT_USAGE;
     }
     if (c.rechunk)
         return rechunk(source[0], &c);
     bool is_npy = strlen(c.output) > 4 && strcmp(c.output + strlen(c.output) - 4, ".npy") == 0;
     if (is_npy != (c.decode != NULL) || (c.decode && (c.shard_size || c.resize_shorter)) || (!c.decode && (c.fit || c.dtype))) {
-        talk("fullbore pack: --decode HxW with --fit goes with -o OUT.npy, and neither with shards nor with --resize-shorter\n");
+        talk("fullbore pack: --decode and --fit need -o OUT.npy, and cannot be combined with --shard-size or --resize-shorter\n");
         return EXIT_USAGE;
     }
     if (c.dtype && strcmp(c.dtype, "uint8") != 0) {

@@ -201,7 +201,7 @@ static int stage(struct stage_request *q, bool has_json)
     else if (has_figures)
         print_result(q, &r);
     if (rc < 0 && r.copied)
-        talk("  %llu of %llu files are staged; the same command with --resume goes on\n", (unsigned long long)(r.copied + r.there),
+        talk("  %llu of %llu files are staged; repeat the command with --resume to continue\n", (unsigned long long)(r.copied + r.there),
              (unsigned long long)r.files);
     for (int i = 0; has_figures && i < r.parts; i++)
         if (r.part[i].lost_classes)

@@ -35,7 +35,7 @@ static char *directory(const struct dataset_request *r)
     return n < 0 ? NULL : out;
 }
 
-/* What lies in a folder that others may write to could say anything, such as which files are the samples. Said once. */
+/* Catalogs in a folder that other users can write to are not trusted: they could name any files as samples. The warning comes once. */
 static bool is_trusted(struct dataset_job *job, const char *dir)
 {
     struct stat st;
@@ -43,7 +43,7 @@ static bool is_trusted(struct dataset_job *job, const char *dir)
     char shown[512];
     if (why && !job->has_warned)
         log_line(&job->request->log, LOG_WARN,
-                 "nothing is kept in %s: %s. Make it yours alone (chown, chmod go-w), or name a folder of your own: "
+                 "catalogs are not kept in %s, because %s. Make the folder yours alone (chown, chmod go-w), or use another one: "
                  "catalog_dir, XDG_CACHE_HOME",
                  text_escape(dir, shown, sizeof(shown)), why);
     job->has_warned |= why != NULL;
@@ -124,14 +124,14 @@ static int still_fits(struct dataset_job *job, const struct dataset_ops *ops, co
         return 0;
     int n = catalog_dir_count(c);
     for (int i = 0; i < n; i++) {
-        FB_TRY(pulse_beat(&job->pulse, (uint64_t)i, (uint64_t)n, e));
+        FB_TRY(scan_progress_report(&job->progress, (uint64_t)i, (uint64_t)n, e));
         if (!is_dir_unchanged(job, c, i))
             return 0;
     }
     return !ops->is_unchanged || ops->is_unchanged(job, c);
 }
 
-/* As catalog_open, of a file that nobody else made. */
+/* Like catalog_open, for a file that no other user made. */
 static int open_kept(const char *path, struct catalog **out, struct fb_error *e)
 {
     struct stat st;
@@ -202,5 +202,5 @@ void keep_store(struct dataset_job *job, const char *path, struct catalog **c)
         return;
     char line[2200];
     fb_format_error(&why, line, sizeof(line));
-    log_line(&job->request->log, LOG_WARN, "the catalog is not kept, the next start will scan again: %s", line);
+    log_line(&job->request->log, LOG_WARN, "the catalog could not be saved, so the next start scans again: %s", line);
 }

@@ -158,7 +158,7 @@ int dataset_open(struct dataset *d, const struct dataset_request *r, struct fb_e
     if (r->group_by && ops != &dataset_manifest)
         return refuse_group(r, e);
     struct dataset_job job = {.request = r, .root_fd = -1};
-    pulse_start(&job.pulse, r, "scanning");
+    scan_progress_start(&job.progress, r, "scanning");
     int rc = open_as(&job, ops, d, e);
     if (ops->release)
         ops->release(&job);

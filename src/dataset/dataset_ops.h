@@ -1,6 +1,7 @@
 /* The shape of a kind of source: folder, glob, manifest, list, tar. One static const table per kind, listed in dataset_list.c.
  *
- * All hooks run on the thread that called dataset_open and may block on the file system; a long one calls pulse_beat now and then.
+ * All hooks run on the thread that called dataset_open and may block on the file system; a long one calls scan_progress_report now and
+ * then.
  */
 #ifndef FB_DATASET_DATASET_OPS_H
 #define FB_DATASET_DATASET_OPS_H
@@ -13,7 +14,7 @@
 /* One dataset_open under way. */
 struct dataset_job {
     const struct dataset_request *request;
-    struct pulse pulse;
+    struct scan_progress progress;
     char *root;               /* set by locate: canonical path of the directory that keys are relative to */
     int root_fd;              /* open once locate has returned */
     char *identity;           /* set by locate: what the source is called among those of its kind; NULL: its catalog is not kept */

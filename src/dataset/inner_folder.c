@@ -49,7 +49,7 @@ static int has_objects(const struct dataset_request *r, const char *url, struct 
     struct store *store;
     struct fb_error why;
     error_clear(&why);
-    pulse_start(&job.pulse, r, "scanning");
+    scan_progress_start(&job.progress, r, "scanning");
     FB_TRY(s3_url_open(&job, url, &ops, &store, e));
     int rc = ops->list(store, meet_one, wait_on, &look, &why);
     ops->close(store);

@@ -1,4 +1,4 @@
-/* A folder inside of a source, as a source of its own: train/ beside val/, in a directory or in a bucket. */
+/* Opening a folder inside a source as a source: train/ beside val/, in a directory or in a bucket. */
 #ifndef FB_DATASET_INNER_FOLDER_H
 #define FB_DATASET_INNER_FOLDER_H
 

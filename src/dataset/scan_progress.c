@@ -2,16 +2,16 @@
 
 #include "base/clock.h"
 
-enum { PERIOD_NS = 50000000, BEATS_PER_LOOK = 16 };
+enum { PERIOD_NS = 50000000, CALLS_PER_CLOCK = 16 };
 
-void pulse_start(struct pulse *p, const struct dataset_request *r, const char *what)
+void scan_progress_start(struct scan_progress *p, const struct dataset_request *r, const char *what)
 {
-    *p = (struct pulse){.request = r, .what = what, .tell_ns = clock_now_ns() + PERIOD_NS};
+    *p = (struct scan_progress){.request = r, .what = what, .tell_ns = clock_now_ns() + PERIOD_NS};
 }
 
-int pulse_beat(struct pulse *p, uint64_t done, uint64_t total, struct fb_error *e)
+int scan_progress_report(struct scan_progress *p, uint64_t done, uint64_t total, struct fb_error *e)
 {
-    if (++p->beats % BEATS_PER_LOOK != 0)
+    if (++p->calls % CALLS_PER_CLOCK != 0)
         return 0;
     uint64_t now = clock_now_ns();
     if (now < p->ask_ns)

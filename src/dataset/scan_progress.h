@@ -1,5 +1,5 @@
-/* The pulse of a long scan: tells the caller how far it is, and asks whether to stop, about every 50 ms. Asking begins at once, telling
- * only after the first 50 ms: what is over by then needs no progress line. */
+/* Progress of a long scan: about every 50 ms it reports how far the scan is and asks whether to stop. The first question comes at once, the
+ * first report after 50 ms, because a scan that has ended by then needs no progress line. */
 #ifndef FB_DATASET_SCAN_PROGRESS_H
 #define FB_DATASET_SCAN_PROGRESS_H
 
@@ -7,15 +7,15 @@
 
 #include "dataset/dataset.h"
 
-struct pulse {
+struct scan_progress {
     const struct dataset_request *request;
     const char *what;
     uint64_t tell_ns, ask_ns; /* not before */
-    uint32_t beats;
+    uint32_t calls;
 };
 
-void pulse_start(struct pulse *p, const struct dataset_request *r, const char *what);
+void scan_progress_start(struct scan_progress *p, const struct dataset_request *r, const char *what);
 /* Cheap enough for every file. total 0: not known. FB_E_INTERRUPTED. */
-int pulse_beat(struct pulse *p, uint64_t done, uint64_t total, struct fb_error *e);
+int scan_progress_report(struct scan_progress *p, uint64_t done, uint64_t total, struct fb_error *e);
 
 #endif

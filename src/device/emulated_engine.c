@@ -1,4 +1,4 @@
-/* The two engines of the emulated device: one copies, one computes. Each works off its queue in order, on a thread of its own. */
+/* The two engines of the emulated device: one copies, one computes. Each handles its queue in order, on its own thread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

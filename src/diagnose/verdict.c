@@ -226,7 +226,8 @@ static void explain(struct findings *f)
         else if (!h->has_consumer)
             finding_say(f, "no training loop was found in the process tree");
         else if (h->own_other > 0.02)
-            finding_say(f, "%.0f %% of the time the loop waits inside next() for what cannot be seen: a sleep, or another program",
+            finding_say(f,
+                        "the loop waits inside next() %.0f %% of the time for something that cannot be seen: a sleep, or another program",
                         100 * h->own_other);
         else if (h->ambiguous > h->unexplained)
             finding_say(

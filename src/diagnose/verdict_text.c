@@ -10,7 +10,7 @@ void verdict_print(const struct verdict *v, const struct run_facts *facts, struc
     for (int i = 0; i < v->evidences; i++)
         text_show(out, "  %s\n", v->evidence[i]);
     if (v->gain_bound >= 1 && v->lost_ratio < 0.05)
-        text_show(out, "  nothing can be gained by feeding it faster\n");
+        text_show(out, "  feeding it faster would gain nothing\n");
     else if (v->gain_bound >= 1)
         text_show(out, "  at best %.2f times as fast; what would help, best first:\n", v->gain_bound);
     for (int i = 0; i < v->remedies; i++) {

@@ -8,22 +8,23 @@
 struct feed;
 struct io;
 
-/* From what was learnt, else by looking; what is found is kept. Sound among arrays, or the other way round, is refused. */
+/* From the learnt records, else by reading the file, whose structure is then kept as a record. Sound among arrays is refused, and arrays
+ * among sound. */
 int probe_array_file(struct feed *f, const struct catalog_sample *s, struct array_file *out, struct fb_error *e);
-/* The same of a file that is open already: what is told is true of that very file, whatever its name means by now. `s`: as probe_stat saw
- * it. */
+/* The same for a file that is open already: the answer describes that open file, even if its name refers to another one by now. `s`: as
+ * probe_stat saw it. */
 int probe_open_array(struct feed *f, const struct catalog_sample *s, int fd, struct array_file *out, struct fb_error *e);
 
 /* `s` with the size and time that the open file has now. Negative: fstat's error, or no regular file. */
 int probe_stat(const struct catalog_sample *s, int fd, struct catalog_sample *seen, struct fb_error *e);
 /* Is the open file still what it was when it was `seen`? */
 int probe_check_unchanged(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e);
-/* The same for what somebody else has read through its name: does that still mean the open file? */
+/* The same for bytes that another thread read by name: does the name still refer to the open file? */
 int probe_check_named(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e);
-/* Is it of the kind that the data set is of? */
+/* Is the file of the data set's kind (arrays or sound)? */
 int probe_check_kind(const struct feed *f, const char *key, const struct array_file *file, struct fb_error *e);
 
-/* A file that was looked into: open, or all of it in memory. */
+/* A file that was probed: open, or entirely in memory. */
 struct probed_file {
     const struct catalog_sample *seen; /* as it was then */
     int fd;                            /* -1: it is in memory */

@@ -1,4 +1,4 @@
-/* Rows of an array on their way from its file to their places: the one walk that random rows, rows kept in memory and whole files take.
+/* Reading rows of an array from a file into their places. Random rows, preloaded rows and whole files all use this one walk.
  *
  * First it lists what is to be read, then it takes what was read; in between the load may have waited for io. Rows that are runs of bytes
  * in the file are read straight into their places, or converted from the stage. Chunks wait on the stage and are decompressed: into the

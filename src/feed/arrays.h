@@ -70,11 +70,11 @@ struct arrays {
 
     struct array_object *object; /* rows */
     uint64_t objects, rows;
-    bool is_chunked;                 /* some field's rows come out of chunks that must be unfiltered, in some file at least */
+    bool is_chunked;                 /* some field's rows come out of chunks that must be decompressed, in some file at least */
     uint64_t chunk_rows;             /* of the first such field of the first such file */
     bool is_resident[FB_MAX_FIELDS]; /* in all files */
     bool is_all_resident;            /* nobody looks at the files any more */
-    struct chunk_cache cache;        /* of unfiltered chunks; has its own lock */
+    struct chunk_cache cache;        /* of decompressed chunks; has its own lock */
 
     uint64_t *length; /* files: of each sample of the catalog, in rows; NULL: all alike */
     uint64_t longest;

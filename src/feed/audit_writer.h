@@ -1,9 +1,9 @@
 /* The audit: with FULLBORE_AUDIT=DIR every loader logs what was really decoded into the places of its batches.
  *
  * A worker that has filled a place takes a digest of it and of the bytes it came from, and leaves both beside the load with the sample it
- * worked on; when the batch is handed out they are written, and some of the places are compared once more. The plan is asked for nothing:
- * what was not decoded is not there. `fullbore audit DIR` reads the logs. Without the variable there is no audit (NULL), and nothing is
- * done.
+ * worked on; when the batch is handed out they are written, and some of the places are compared once more. Nothing comes from the plan:
+ * what was not decoded is not in the log. `fullbore audit DIR` reads the logs. Without the variable there is no audit (NULL), and nothing
+ * is done.
  *
  * Cost when on: a digest of each place on the worker, one of up to 16 MiB per batch on the consumer's thread, one write of about 10 bytes
  * per sample. Logs are written to the page cache, not forced to disk: they survive the process, not the machine.

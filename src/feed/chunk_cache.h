@@ -1,6 +1,6 @@
-/* Unfiltered chunks, kept for the rows of later batches, within a share of the memory budget. Least recently used ones go first.
+/* Decompressed chunks, kept for the rows of later batches, within a share of the memory budget. Least recently used ones go first.
  *
- * Safety: any thread. A chunk that somebody unfilters at the moment is waited for (that takes CPU time only, never a read); pinned ones
+ * Safety: any thread. A chunk that another thread is decompressing is waited for (that takes CPU time only, never a read); pinned ones
  * stay until unpinned.
  */
 #ifndef FB_FEED_CHUNK_CACHE_H

@@ -4,15 +4,16 @@
  * that the lock is not the limit. The crew starts with the first feed and ends with the last. After fork the child has no crew and makes
  * its own.
  *
- * Where there are as many workers as cores, one of them rests while batches are ample: so a step that computes keeps its core, and has it
- * to itself unless all workers are needed. Ample: from when the look-ahead is full until more than two of it are missing. (Until all of it
- * is used up would rest as long in all, but leave nothing in store to hide a slow sample: 0.87 instead of 0.97 busy where one sample in 80
- * takes 0.3 s.) When it does work, it is nice: the step goes first.
+ * Where there are as many workers as cores, one worker pauses while enough batches are ready. So a training step that computes on the CPU
+ * keeps a core to itself unless all workers are needed. Enough means: from the moment the look-ahead is full until more than two of its
+ * batches are missing. (Pausing until all of it is used up would save the same time, but would leave no finished batch to hide a slow
+ * sample: 0.87 instead of 0.97 busy where one sample in 80 takes 0.3 s.) When that worker does run, it runs at a lower priority (nice) than
+ * the step.
  *
- * Life: the crew's memory is counted: the process, every feed and every thread hold it. So a worker that is stuck when it should end (or
- * when its feed is closed) finds crew and feed as they were when it comes back. Whoever works for a feed (workers, its planner, the helper,
- * the thread that closes it) is inside it, counted in feed->inside; when a feed was closed without waiting for all of them, the last one to
- * step out finishes it (feed_finish).
+ * Life: the crew is reference-counted: the process, every feed and every thread hold a reference. So a worker that is stuck when it should
+ * end (or when its feed is closed) still finds crew and feed in memory when it returns. Each thread that works for a feed (workers, its
+ * planner, the helper, the thread that closes it) is counted in feed->inside. If a feed was closed without waiting for all of them, the
+ * last one to leave finishes it (feed_finish).
  */
 #ifndef FB_FEED_CREW_H
 #define FB_FEED_CREW_H

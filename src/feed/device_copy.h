@@ -1,13 +1,14 @@
-/* Ships batches to a device: page-locked slots, one batch ahead in the device's memory, and nothing used again too early.
+/* Copies batches to a device: page-locked slots, one batch ahead in the device's memory, and no memory reused before the device has read
+ * it.
  *
  * With a device to copy to, a slot whose last sample has come in is FILLED; the copying thread gives it a buffer on the device, queues the
  * copy and makes it READY: what the consumer takes is on its way or there. With pin_memory alone nothing is copied, but slots are
  * page-locked, and the program copies from them by itself.
  *
  * Either way a batch may be released by the program while the device still reads: copies and kernels are only queued. So a release records
- * an event on every stream that the batch was used on (fb_use_batch names them), and the slot drains until those and its own copy have
- * happened. Only then it is free, and so is its buffer. At most SHIP_BUFFERS buffers are beyond those that the program holds: a program
- * that queues steps faster than the device takes them is held back there.
+ * an event on every stream that used the batch (fb_use_batch names them), and the slot waits until those events and its own copy are done.
+ * Only then are the slot and its buffer free. At most SHIP_BUFFERS buffers are beyond those that the program holds: a program that queues
+ * steps faster than the device takes them is held back there.
  *
  * Safety: what says so is under f->lock. The thread calls the device with the lock let go while it copies, and with it held (short, never
  * waiting) while it asks whether events have happened.
@@ -55,7 +56,7 @@ struct device_copy {
     uint64_t most_bytes;            /* of a batch on the device */
     uint64_t lost;                  /* slots that may still be read for ever */
     bool has_warned;
-    _Atomic uint64_t shipped, unpinned, held_back_ns;
+    _Atomic uint64_t copied_batches, unpinned, held_back_ns;
 };
 
 int device_copy_open(struct feed *f, const char *device, bool pins, struct fb_error *e);

@@ -33,9 +33,9 @@
 #include "model/learnt/learnt.h"
 #include "order/alias.h"
 #include "order/order.h"
-#include "order/ranks.h"
-#include "order/state.h"
-#include "order/subset.h"
+#include "order/ranks/ranks.h"
+#include "order/state/state.h"
+#include "order/subset/subset.h"
 #include "transform/pipeline.h"
 
 /* What a load is doing, for the watchdog. */
@@ -99,7 +99,7 @@ struct feed {
     void *ctx;
     struct dataset dataset;
     struct subset subset;
-    struct origin origin;
+    struct data_identity origin;
     struct alias_table *weights;
     struct labels labels;
     struct step_chain chain;

@@ -1,5 +1,5 @@
-/* Many reads for one load: what is in memory is read on the worker's thread, the rest by io, straight into its place or onto a stage where
- * it waits to be decompressed or converted.
+/* Gathering many reads for one load. What the page cache holds is read on the worker's thread, the rest by io: straight into its place, or
+ * onto a stage (memory of the load) until it is decompressed or converted.
  *
  * A worker lists the reads, then has them done; neighbours in the file that are neighbours in memory too become one. If io has to bring
  * some, the load leaves the worker with everything that was listed (struct waited) and comes back when the last one is there.
@@ -78,11 +78,11 @@ int gather_read(struct feed *f, struct gather *g, struct load *l, struct fb_erro
 /* The same on this thread, however long it takes. */
 int gather_read_here(struct feed *f, struct gather *g, struct fb_error *e);
 int gather_read_one(const struct gather_source *from, uint64_t offset, uint64_t length, void *to, struct fb_error *e);
-/* When the load came back: as gather_read. Of several reads that failed, the first one listed is told, for any number of threads; it is
- * asked once more for that, since requests have no room for words of their own. */
+/* When the load came back: as gather_read. If several reads failed, the error is that of the first one listed, however many threads there
+ * are. That read is repeated to get its error text, because requests have no room for one. */
 int gather_resume(struct feed *f, struct gather *g, struct load *l, struct fb_error *e);
 
-/* What is to be had from the stage next, if that is `what`; NULL: it is not, since `what` was not listed. */
+/* The next bytes on the stage if they belong to `what`; NULL if they do not, because `what` was not listed. */
 uint8_t *gather_next(struct gather *g, const void *what);
 
 void waited_free(struct feed *f, struct waited *x);

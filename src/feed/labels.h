@@ -4,7 +4,7 @@
 #define FB_FEED_LABELS_H
 
 #include "model/catalog/catalog.h"
-#include "order/subset.h"
+#include "order/subset/subset.h"
 
 struct label_field {
     char name[64];

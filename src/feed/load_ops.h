@@ -10,7 +10,7 @@
 #define FB_FEED_LOAD_OPS_H
 
 #include "feed/feed.h"
-#include "order/subset.h"
+#include "order/subset/subset.h"
 
 struct json_writer;
 struct metrics;

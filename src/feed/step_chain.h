@@ -1,7 +1,8 @@
 /* The user's transforms: pipelines, with functions of the caller's between them.
  *
  * The text is cut at each "map" step. Every part but the last gives packed 8-bit pixels; the part after a map is planned with the size that
- * came back. Random steps are numbered through all parts, so a map added or removed shifts nobody's draws. Constant after step_chain_bind.
+ * came back. Random steps are numbered through all parts, so adding or removing a map does not change the draws of other steps. Constant
+ * after step_chain_bind.
  */
 #ifndef FB_FEED_STEP_CHAIN_H
 #define FB_FEED_STEP_CHAIN_H

@@ -1,8 +1,8 @@
-/* fullbore-hdf5: opens HDF5 files for the library and tells where their arrays lie.
+/* fullbore-hdf5: opens HDF5 files for the library and reports where their arrays lie.
  *
- * Started by the library with a socket as its standard input; not for people. It gives up what it does not need before it looks at anything
- * (sandbox.c). CPU time is limited anew for each request, so that a file that makes libhdf5 go round in circles ends the program even when
- * nobody waits any more. The end of the input ends it.
+ * The library starts it with a socket as its standard input; people do not run it. It drops the rights it does not need before it opens any
+ * file (sandbox.c). CPU time is limited for each request, so a file that makes libhdf5 loop for ever ends the program even when nobody
+ * waits for it. It exits at the end of its input.
  *
  * With the word "adopt" it is the other way round: it makes one file, and reads nothing but its description (helper_adopt.h). With
  * "rechunk" it makes one from another (helper_rechunk.h). Both are followed by the host's process id, and say a line "p DONE TOTAL" now
@@ -19,7 +19,7 @@
 #include "base/file/file.h"
 #include "hdf5/helper.h"
 #include "hdf5/helper_adopt.h"
-#include "hdf5/helper_rechunk.h"
+#include "hdf5/rechunk/helper_rechunk.h"
 #include "hdf5/sandbox.h"
 #include "model/hdf5/hdf5_protocol.h"
 

@@ -1,7 +1,8 @@
-/* The driver under `adopt`: one file that is open already. Asked for room for data it gives the place where the data lies; structure gets
- * room behind all data. Writing data does nothing: it is there. So the addresses that libhdf5 keeps are ours, and its allocator has no say.
+/* The libhdf5 driver for `adopt`: one file that is open already. When libhdf5 asks for space for data, it gets the place where the data
+ * already lies; structure gets space behind all data. Writing data does nothing, because it is there already. So libhdf5 stores our
+ * addresses, and its own allocator is not used.
  *
- * It announces no aggregation: every request for room arrives here as it is made.
+ * The driver declares no aggregation, so every request for space reaches it unchanged.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static herr_t adopt_write(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t add
     return file_write_all_at(f->fd, bytes, size, address, NULL) < 0 ? -1 : 0;
 }
 
-/* What an interrupted run wrote behind the end goes. */
+/* Removes what an interrupted run wrote beyond the end. */
 static herr_t adopt_truncate(H5FD_t *file, hid_t dxpl, hbool_t closing)
 {
     const struct adopt_file *f = (const struct adopt_file *)file;

@@ -1,4 +1,4 @@
-/* What the program gives up before it looks at anything.
+/* The rights that the program drops before it opens any file.
  *
  * libhdf5 reads bytes from strangers; suppose one of them has taken it over. Then it has no secrets to tell (an empty environment, no
  * descriptors but its own), nobody to tell them to (no sockets), and nothing to break (no writing, no programs, no signals to others). In

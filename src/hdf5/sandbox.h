@@ -1,4 +1,4 @@
-/* What the program gives up before it looks at anything (sandbox.c). */
+/* The rights that the program drops before it opens any file (sandbox.c). */
 #ifndef FB_HDF5_SANDBOX_H
 #define FB_HDF5_SANDBOX_H
 

@@ -123,7 +123,7 @@ static double lane_bytes(unsigned gen)
     return gen < sizeof(per_lane) / sizeof(*per_lane) ? per_lane[gen] : NAN;
 }
 
-/* A device without work and with next to no memory taken is somebody else's, or nobody's. */
+/* A device without work and with nearly no memory in use is not this program's. */
 static bool is_in_use(struct gpu *g, int i)
 {
     struct nvml_utilization u;

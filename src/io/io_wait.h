@@ -1,7 +1,7 @@
-/* Reads that are waited for: submit some, wait for the next one or for all, and leave when told to.
+/* Blocking reads on top of a back-end: submit some, wait for the next one or for all, and stop when interrupted.
  *
- * For those who have nothing else to do: opening, probing, jobs. (The engine does not wait: a load goes away and comes back.) A wait has
- * room for `count` reads of up to `room` bytes each; a read that came may be submitted again, with another place.
+ * For callers that have nothing else to do: opening, probing, jobs. (The engine does not wait: a load leaves its worker and comes back
+ * later.) A wait has room for `count` reads of up to `room` bytes each; a read that came may be submitted again, with another place.
  *
  *     struct io_wait *w = io_wait_new(io, 1, n);
  *     io_wait_submit(w, 0, &(struct io_request){.dir_fd = fd, .path = path, .length = n}, false);

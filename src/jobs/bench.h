@@ -23,8 +23,8 @@ struct bench_request {
     int64_t epochs;
     double most_seconds; /* after the first batch it is stopped then, wherever it is; 0: it runs to its end */
     bool is_cold;        /* evict the files from the page cache first */
-    bool has_own_choice; /* nobody said what transforms to use: those in `options` are for images, other data is taken as it is */
-    enum fb_dtype dtype; /* that somebody asked for; 0: nobody */
+    bool has_own_choice; /* no transforms were given: those in `options` are for images, other data is read as it is */
+    enum fb_dtype dtype; /* that was asked for; 0: none */
     bool has_probe;      /* measure how late a thread wakes that wants to wake every millisecond */
     uint64_t started_ns; /* when the program started: for the time to the first batch */
 };

@@ -72,10 +72,10 @@ struct doctor_chunks {
     char array[64];    /* the largest one */
     uint64_t now_rows; /* of a chunk; 0: nothing lies badly */
     uint64_t chunks_of_row;
-    bool fits;            /* unfiltered, all chunks can be kept */
+    bool fits;            /* decompressed, all chunks can be kept */
     uint64_t wanted_rows; /* of a chunk */
-    double work_ratio;    /* of what has to be unfiltered and put together for a row: then to now */
-    double first_ratio;   /* the same in a first epoch: chunks that can all be kept are unfiltered once, whatever their shape */
+    double work_ratio;    /* of what has to be decompressed and put together for a row: then to now */
+    double first_ratio;   /* the same in a first epoch: chunks that can all be kept are decompressed once, whatever their shape */
 };
 
 /* What a bucket must give, and what it takes here, so that an accelerator never waits. */

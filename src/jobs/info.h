@@ -33,11 +33,11 @@ struct info_array {
     char filters[96];               /* "deflate, shuffle"; "": none */
     uint64_t bytes, stored_bytes;   /* as numbers; in the file (chunks: their sum) */
     char problem[128];              /* why it is opaque */
-    uint64_t least_rows, most_rows; /* over the files looked at */
+    uint64_t least_rows, most_rows; /* over the files examined */
     uint64_t files;                 /* that have it with this dtype and shape of a row */
 };
 
-/* Of the recordings looked at. */
+/* Of the recordings examined. */
 struct info_sound {
     uint64_t shortest, longest;     /* frames */
     uint32_t least_rate, most_rate; /* per second */
@@ -60,8 +60,8 @@ struct info {
     struct info_field field[INFO_MAX_FIELDS];
     int file_count; /* further files of every sample, by name */
     char file[INFO_MAX_FIELDS][64];
-    /* from the headers of `looked` samples spread over the data set */
-    uint64_t looked;
+    /* from the headers of `examined` samples spread over the data set */
+    uint64_t examined;
     int format_count;
     struct info_format format[INFO_MAX_FORMATS];
     uint32_t width_median, height_median, width_most, height_most;
@@ -70,7 +70,7 @@ struct info {
     struct info_array array[INFO_MAX_ARRAYS];
     struct info_sound sound;
     bool has_rows;    /* a sample is a row, unless sample="file" is given */
-    uint64_t rows;    /* of all files, if they were all looked at */
+    uint64_t rows;    /* of all files, if all were examined */
     int remark_count; /* what will be slow, and why */
     char remark[INFO_MAX_REMARKS][INFO_REMARK_BYTES];
     char *damaged_example; /* path and cause of the first damaged one, or NULL; free() */

@@ -1,5 +1,5 @@
-/* A training loop as its loader sees it: it asks for a batch, waits, gets it, and comes back for the next. Exact, and cheap enough to be
- * always on.
+/* Timing a training loop from inside its loader: the loop asks for a batch, waits, gets it, and comes back for the next. Exact, and cheap
+ * enough to be always on.
  *
  * One thread writes (the one that iterates), any thread reads: each figure is an atomic of its own, so a reader may see one step more in
  * one than in another. The gap between epochs runs from the last batch of one to the first of the next.

@@ -116,7 +116,8 @@ static void make_sound(struct run_facts *f)
     f->machine_cores = f->machine_cores >= 1 && f->machine_cores < 1e6 ? f->machine_cores : 1;
 }
 
-/* Every figure is a count, a size, a time or a share. What is none of these is not known; what nothing could be divided by is nothing. */
+/* Every figure is a count, a size, a time or a share, so a negative or infinite value counts as unknown, and a value too small to divide by
+ * counts as 0. */
 static double sound_or_unknown(double x)
 {
     return !(x >= 0 && x < 1e18) ? NAN : x < 1e-9 ? 0 : x;

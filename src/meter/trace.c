@@ -67,7 +67,7 @@ int trace_start(const void *owner, const char *path, uint64_t batches, struct fb
     fclose(t->file);
     free(t);
     return error_advise(e, error_set(e, FB_E_STATE, "trace", "a trace is being recorded already"),
-                        "one at a time: wait until its batches have passed, or close its loader");
+                        "only one trace can be recorded at a time: wait until its batches have passed, or close its loader");
 }
 
 /* ---- writing events ---- */

@@ -1,4 +1,4 @@
-/* What of a recording is used. */
+/* Which part of a recording is used. */
 #ifndef FB_MODEL_SOUND_CLIP_H
 #define FB_MODEL_SOUND_CLIP_H
 

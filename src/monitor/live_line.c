@@ -1,5 +1,5 @@
 /* On a terminal the line lives in the last row, outside the scrolling region, so the child's own output (bars included) scrolls above it
- * untouched. A write that fails means that nobody looks any more: from then on nothing is drawn, and watching goes on.
+ * untouched. If a write fails, the terminal is gone: nothing is drawn any more, and watching goes on.
  */
 #include "base/file/file.h"
 #include "monitor/live_line.h"

@@ -1,8 +1,8 @@
 /* Monitors: a training loop seen from inside. The loop's own calls give exact waits; a thread looks at the program and the machine, as
  * `fullbore watch` does from outside, and the same rules judge both.
  *
- * The looking thread is the only one that looks; whoever asks for a verdict takes the lock for as long as the rules run (milliseconds),
- * and the loop never takes it.
+ * Only the observing thread observes. A thread that asks for a verdict holds the lock while the rules run (milliseconds); the loop never
+ * takes it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* Looking at a process tree and its machine, interval by interval: what `fullbore watch` does from outside and a monitor from inside.
+/* Observing a process tree and its machine, interval by interval: `fullbore watch` does it from outside, a monitor from inside.
  *
- * It measures its own CPU time and looks less often when there is much to look at, so that it stays under 0.6 % of one core whatever it
- * looks at. Time is monotonic; a jump of the wall clock changes nothing. One thread.
+ * It measures its own CPU time and samples less often when there are many threads, so that it stays under 0.6 % of one core. Time is
+ * monotonic; a jump of the wall clock changes nothing. One thread.
  */
 #ifndef FB_MONITOR_OBSERVER_H
 #define FB_MONITOR_OBSERVER_H

@@ -1,9 +1,9 @@
-/* Lines that the engine says, from any of its threads, until a Python thread comes by and hands them to logging.
+/* Log lines of the engine's threads, queued until a Python thread hands them to logging.
  *
  * To speak, the engine's threads never take the interpreter's lock (they do only to call functions of the user's): so they cannot deadlock
- * with a thread that holds it, and cannot be caught inside it when the interpreter ends. Python threads come by after every call and ten
- * times a second while they wait. One queue for the process,
- * never freed: a thread that could not be stopped at close may still speak. Holds the first 32 lines; more are counted.
+ * with a thread that holds it, and cannot be caught inside it when the interpreter ends. Python threads empty the queue after every call
+ * and ten times a second while they wait. One queue for the process, never freed: a thread that could not be stopped at close may still
+ * speak. Holds the first 32 lines; more are counted.
  */
 #ifndef FB_PYTHON_LINE_QUEUE_H
 #define FB_PYTHON_LINE_QUEUE_H

@@ -1,7 +1,7 @@
 /* The extension module: three types over the public header and a handful of functions. Python's side (fullbore/) checks arguments and gives
  * them nice shapes; this side converts, calls and gives the interpreter's lock away while the engine waits or works.
  *
- *   gate.h        who is inside a loader: the engine allows one caller, Python has any number
+ *   loader_gate.h        who is inside a loader: the engine allows one caller, Python has any number
  *   line_queue.h  lines that the engine's threads say, until a Python thread comes by
  *   py_map.h      functions of the user's, the one reason for which the engine's threads touch Python
  *

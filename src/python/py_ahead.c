@@ -4,7 +4,7 @@
  * the bytes between what was read and what was passed exceed the limit. On a local disk a file is asked for as a whole
  * (POSIX_FADV_WILLNEED: nothing is copied) and then touched here and there until it has come. On other file systems (FUSE, networks) the
  * kernel asks ahead with little depth; there it is really read, into memory that is used again and again (measured at 3 ms a read: half as
- * fast again as asking), and many threads that wait are what keeps requests under way. What cannot be read is its reader's to say.
+ * fast again as asking), and many threads that wait are what keeps requests under way. Errors are left to the later reader of the file.
  *
  * Safety: everything in struct ahead is under its lock; paths are constant once pushed. The object is freed when the last thread has left
  * it.

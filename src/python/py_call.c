@@ -75,7 +75,7 @@ static int raise_closed(void)
     return -1;
 }
 
-int refuse(enum gate_answer answer)
+int refuse(enum loader_gate_answer answer)
 {
     if (answer == GATE_CLOSED)
         return raise_closed();
@@ -90,9 +90,9 @@ int enter(struct loader_object *self)
         return -1;
     if (!self->loader)
         return raise_closed();
-    enum gate_answer answer = gate_enter(&self->gate, 0);
+    enum loader_gate_answer answer = loader_gate_enter(&self->gate, 0);
     while (answer == GATE_BUSY) {
-        Py_BEGIN_ALLOW_THREADS answer = gate_enter(&self->gate, WAIT_NS);
+        Py_BEGIN_ALLOW_THREADS answer = loader_gate_enter(&self->gate, WAIT_NS);
         Py_END_ALLOW_THREADS if (answer == GATE_BUSY && PyErr_CheckSignals() < 0) return -1;
     }
     return answer == GATE_IN ? 0 : refuse(answer);
@@ -111,9 +111,9 @@ void leave(struct loader_object *self)
 {
     say_lines(self);
     bool is_closing_mine = self->gate.is_closing && self->loader; /* a handler closed us, or another thread waits to */
-    gate_leave(&self->gate);
+    loader_gate_leave(&self->gate);
     if (is_closing_mine) {
-        Py_BEGIN_ALLOW_THREADS gate_wait_empty(&self->gate);
+        Py_BEGIN_ALLOW_THREADS loader_gate_wait_empty(&self->gate);
         Py_END_ALLOW_THREADS close_engine(self);
     }
 }
@@ -152,9 +152,9 @@ void shut(struct loader_object *self)
         self->loader = NULL; /* the parent's; its threads are not here and its locks may be taken for ever */
         return;
     }
-    if (!self->loader || gate_shut(&self->gate) == GATE_INSIDE)
+    if (!self->loader || loader_gate_shut(&self->gate) == GATE_INSIDE)
         return; /* inside: leave() will close */
-    Py_BEGIN_ALLOW_THREADS gate_wait_empty(&self->gate);
+    Py_BEGIN_ALLOW_THREADS loader_gate_wait_empty(&self->gate);
     Py_END_ALLOW_THREADS if (self->loader) close_engine(self);
     say_lines(self);
 }

@@ -36,7 +36,7 @@ static struct loader_object *make(PyTypeObject *type, PyObject *say, PyObject *s
     self->inside = NULL;
     self->maps = NULL;
     self->state[0] = 0;
-    gate_init(&self->gate);
+    loader_gate_init(&self->gate);
     return self;
 }
 
@@ -75,7 +75,7 @@ static void loader_dealloc(struct loader_object *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     shut(self);
-    gate_destroy(&self->gate);
+    loader_gate_destroy(&self->gate);
     Py_DECREF(self->say);
     Py_DECREF(self->show);
     map_calls_drop(self->maps);
@@ -213,11 +213,11 @@ static PyObject *loader_stats(struct loader_object *self, PyObject *unused)
     (void)unused;
     if (raise_if_forked(self->owner))
         return NULL;
-    enum gate_answer answer = self->loader ? gate_enter_as_guest(&self->gate) : GATE_CLOSED;
+    enum loader_gate_answer answer = self->loader ? loader_gate_enter_as_guest(&self->gate) : GATE_CLOSED;
     if (answer != GATE_IN)
         return refuse(answer), NULL;
     PyObject *text = read_stats(self);
-    gate_leave_as_guest(&self->gate);
+    loader_gate_leave_as_guest(&self->gate);
     return text;
 }
 

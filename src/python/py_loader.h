@@ -3,14 +3,14 @@
 #ifndef FB_PYTHON_PY_LOADER_H
 #define FB_PYTHON_PY_LOADER_H
 
-#include "python/gate.h"
+#include "python/loader_gate.h"
 #include "python/module.h"
 #include "python/py_map.h"
 
 struct loader_object {
     PyObject_HEAD fb_loader *loader; /* NULL: closed. Changed with the interpreter's lock held */
     pid_t owner;
-    struct gate gate;
+    struct loader_gate gate;
     PyObject *say;          /* called with (level, line) */
     PyObject *show;         /* called with (what, done, total) while scanning, or None */
     struct map_calls *maps; /* functions of the user's, or NULL */
@@ -22,8 +22,8 @@ struct loader_object {
 int enter(struct loader_object *self);
 /* Also closes, when a signal handler or another thread asked for that meanwhile. */
 void leave(struct loader_object *self);
-/* Raises what gate_enter_as_guest answered; returns -1 always. */
-int refuse(enum gate_answer answer);
+/* Raises what loader_gate_enter_as_guest answered; returns -1 always. */
+int refuse(enum loader_gate_answer answer);
 
 /* Around a call of the engine, by whoever is inside. */
 #define BEGIN_ENGINE(self) (self)->inside = PyEval_SaveThread()

@@ -153,7 +153,7 @@ static PyMethodDef monitor_methods[] = {
     {"figures", (PyCFunction)monitor_figures, METH_NOARGS, "the loop's figures as JSON"},
     {"verdict", (PyCFunction)monitor_verdict, METH_NOARGS, "what the loop waits for, as JSON"},
     {"status_line", (PyCFunction)monitor_status_line, METH_NOARGS, "the line of this moment"},
-    {"close", (PyCFunction)monitor_close, METH_NOARGS, "stops looking"},
+    {"close", (PyCFunction)monitor_close, METH_NOARGS, "stops observing"},
     {0},
 };
 
@@ -183,11 +183,11 @@ static PyObject *ask_loader(struct loader_object *self, PyObject *arg, ask_text 
     }
     if (raise_if_forked(self->owner))
         return NULL;
-    enum gate_answer answer = self->loader ? gate_enter_as_guest(&self->gate) : GATE_CLOSED;
+    enum loader_gate_answer answer = self->loader ? loader_gate_enter_as_guest(&self->gate) : GATE_CLOSED;
     if (answer != GATE_IN)
         return refuse(answer), NULL;
     PyObject *text = read_text(ask, self->loader, arg == Py_None ? NULL : ((struct monitor_object *)arg)->monitor);
-    gate_leave_as_guest(&self->gate);
+    loader_gate_leave_as_guest(&self->gate);
     return text;
 }
 

@@ -6,7 +6,7 @@
 
 static int refuse_order(const char *first, const char *second, struct fb_error *e)
 {
-    return error_set(e, FB_E_USAGE, "transform", "%s must stand before %s", first, second);
+    return error_set(e, FB_E_USAGE, "transform", "%s must come before %s", first, second);
 }
 
 static int refuse_twice(const struct transform_ops *ops, struct fb_error *e)
@@ -17,7 +17,7 @@ static int refuse_twice(const struct transform_ops *ops, struct fb_error *e)
 static int add_crop(struct array_steps *s, const struct step *step, struct fb_error *e)
 {
     if (s->norm.count && s->is_cropped && !s->has_plain_silence)
-        return error_set(e, FB_E_USAGE, "transform", "normalize must stand before or behind all %ss, not between them", step->ops->name);
+        return error_set(e, FB_E_USAGE, "transform", "normalize must come before or after all %s steps, not between them", step->ops->name);
     s->has_plain_silence = s->norm.count != 0;
     s->is_cropped = true;
     s->samples = step->ops->length(step->params);
@@ -32,8 +32,7 @@ static int add_norm(struct array_steps *s, const struct step *step, struct fb_er
     s->is_normalized = true;
     if (!s->is_mono || s->norm.count == 1)
         return 0;
-    return error_set(e, FB_E_USAGE, "transform",
-                     "there is one channel behind mono: normalize wants one number for mean= and std=, not %llu",
+    return error_set(e, FB_E_USAGE, "transform", "there is one channel after mono: normalize needs one number for mean= and std=, not %llu",
                      (unsigned long long)s->norm.count);
 }
 
@@ -76,7 +75,8 @@ static int check_norm_order(const struct array_steps *s, struct fb_error *e)
 {
     for (int i = s->first_whole; i < s->list.count; i++)
         if (s->norm.count && s->list.step[i].ops->role == STEP_RESHAPES)
-            return error_set(e, FB_E_USAGE, "transform", "normalize stands behind %s: it is for what comes out", s->list.step[i].ops->name);
+            return error_set(e, FB_E_USAGE, "transform", "normalize must come after %s, whose result it normalises",
+                             s->list.step[i].ops->name);
     return 0;
 }
 

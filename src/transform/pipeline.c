@@ -68,7 +68,7 @@ static int choose_dtype(struct pipeline *p, enum fb_dtype wish, struct fb_error 
     return FB_E_USAGE;
 }
 
-/* What says how an image is written does not say it of its mask. */
+/* The steps that say how an image is stored (normalize, digest) do not apply to its mask. */
 static void turn_into_mask(struct pipeline *p)
 {
     p->is_normalized = p->is_digest = false;

@@ -1,4 +1,4 @@
-/* What the steps of a sample drew: kept as numbers beside it, shown by the steps themselves. */
+/* The random draws of a sample: stored as numbers beside it; each step knows how to show its own. */
 #include <string.h>
 
 #include "transform/pipeline_internal.h"

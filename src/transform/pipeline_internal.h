@@ -1,4 +1,4 @@
-/* What a pipeline is made of; for its own files only. */
+/* The structs of a pipeline, for its own files only. */
 #ifndef FB_TRANSFORM_PIPELINE_INTERNAL_H
 #define FB_TRANSFORM_PIPELINE_INTERNAL_H
 

@@ -4,7 +4,7 @@
  * what is decoded.
  */
 #include "transform/draws.h"
-#include "transform/image/orient.h"
+#include "transform/image/geometry/orient.h"
 #include "transform/pipeline_internal.h"
 #include "transform/transform_list.h"
 

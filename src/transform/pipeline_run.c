@@ -1,8 +1,8 @@
 /* Running a plan: each step takes the image at hand to the next; the last image is stored in the sample's place. */
 #include "transform/image/digest.h"
-#include "transform/image/orient.h"
+#include "transform/image/geometry/orient.h"
 #include "transform/pipeline_internal.h"
-#include "transform/image/kernels/resample.h"
+#include "transform/image/kernels/resample/resample.h"
 #include "transform/image/store.h"
 
 struct run {
@@ -69,10 +69,10 @@ static int check_sizes(const struct pipeline *p, const struct plan *plan, const 
 {
     uint32_t height = p->is_digest ? 1 : plan->out_height, width = p->is_digest ? 1 : plan->out_width;
     if (decoded->height != plan->region.height || decoded->width != plan->region.width)
-        return error_set(e, FB_E_STATE, "transform", "the decoded region is %u x %u pixels, planned were %u x %u", decoded->width,
+        return error_set(e, FB_E_STATE, "transform", "the decoded region is %u x %u pixels, but %u x %u were planned", decoded->width,
                          decoded->height, plan->region.width, plan->region.height);
     if (out->height != height || out->width != width || out->dtype != p->dtype)
-        return error_set(e, FB_E_STATE, "transform", "the place is for %u x %u pixels, planned were %u x %u", out->width, out->height,
+        return error_set(e, FB_E_STATE, "transform", "the place is for %u x %u pixels, but %u x %u were planned", out->width, out->height,
                          width, height);
     return 0;
 }

@@ -110,7 +110,7 @@ def test_more_classes_than_a_part_has_are_refused(server: Server, env: dict[str,
     upload(server, imagenet)
     done = subprocess.run([COMMAND, "stage", "s3://bucket/data", str(tmp_path / "copy"), "--classes", "7"], env=env, capture_output=True,
                           text=True)
-    assert done.returncode and "of 6" in done.stderr, done.stderr
+    assert done.returncode and "has 6" in done.stderr, done.stderr
 
 
 def test_samples_of_a_bucket_by_key(server: Server, env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:

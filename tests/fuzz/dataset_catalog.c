@@ -1,7 +1,7 @@
 /* A catalog with right checksums and any content: opening it and reading all of it never leaves its bounds. */
 #include <stdlib.h>
 
-#include "../model/seal.h"
+#include "../model/catalog/seal.h"
 #include "base/budget.h"
 #include "model/catalog/fingerprint.h"
 

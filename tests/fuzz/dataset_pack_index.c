@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../model/seal.h"
+#include "../model/catalog/seal.h"
 #include "base/checksum.h"
 #include "dataset/pack/pack_index.h"
 #include "dataset/tar/tar_header.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "order/state.h"
+#include "order/state/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

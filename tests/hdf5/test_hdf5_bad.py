@@ -277,17 +277,17 @@ def answer(code, payload, magic={MAGIC}, n=None):
 
 
 LIES = {
-    "crashes": ("request(); os.kill(os.getpid(), signal.SIGSEGV)", "ended the HDF5 helper"),
-    "exits": ("request()", "ended the HDF5 helper"),
-    "exits_at_once": ("", "ended the HDF5 helper"),
-    "hangs": ("request(); time.sleep(1000)", "took longer than the HDF5 helper may take"),
-    "stops_half_way": ("request(); s.sendall(b'fH51'); time.sleep(1000)", "took longer"),
+    "crashes": ("request(); os.kill(os.getpid(), signal.SIGSEGV)", "crashed the HDF5 helper"),
+    "exits": ("request()", "crashed the HDF5 helper"),
+    "exits_at_once": ("", "crashed the HDF5 helper"),
+    "hangs": ("request(); time.sleep(1000)", "exceeded the time limit of the HDF5 helper"),
+    "stops_half_way": ("request(); s.sendall(b'fH51'); time.sleep(1000)", "exceeded the time limit"),
     "drips": ("request()\nfor b in struct.pack('<IiQ', 0x31354866, 0, 1 << 20) + bytes(1 << 20): s.sendall(bytes([b])); time.sleep(.1)",
-              "took longer"),
-    "talks_nonsense": ("request(); s.sendall(random.Random(1).randbytes(1 << 16)); time.sleep(1000)", "answer nonsense"),
-    "claims_too_much": ("request(); answer(0, b'', n=1 << 60); time.sleep(1000)", "answer nonsense"),
-    "is_of_another_version": ("request(); answer(0, b'', magic=1)", "answer nonsense"),
-    "promises_a_positive_code": ("request(); answer(5, b'')", "answer nonsense"),
+              "exceeded the time limit"),
+    "talks_nonsense": ("request(); s.sendall(random.Random(1).randbytes(1 << 16)); time.sleep(1000)", "send an invalid answer"),
+    "claims_too_much": ("request(); answer(0, b'', n=1 << 60); time.sleep(1000)", "send an invalid answer"),
+    "is_of_another_version": ("request(); answer(0, b'', magic=1)", "send an invalid answer"),
+    "promises_a_positive_code": ("request(); answer(5, b'')", "send an invalid answer"),
     "sends_an_empty_record": ("\nwhile True: request(); answer(0, b'')", "is damaged"),
     "sends_a_random_record": ("\nwhile True: request(); answer(0, random.Random(2).randbytes(500))", "is damaged"),
     "speaks_of_npy": ("\nwhile True: request(); answer(0, bytes([2, 0, 0]))", "another format"),
@@ -318,7 +318,7 @@ def test_rows_of_another_size_are_refused(tmp_path: Path, good: Path) -> None:
     tool = Tool(make_helper(tmp_path, body), FULLBORE_HDF5_TIMEOUT="2")
     a = tool.open(good)["x"]
     assert a.storage == "opaque" and a.shape == (100,)
-    with pytest.raises(Refused, match="answer nonsense"):
+    with pytest.raises(Refused, match="send an invalid answer"):
         tool.rows(a)
     tool.close()
 

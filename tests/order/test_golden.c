@@ -21,8 +21,8 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "order/ranks.h"
-#include "order/state.h"
+#include "order/ranks/ranks.h"
+#include "order/state/state.h"
 #include "order/order_window.h"
 
 static const char *file_name;

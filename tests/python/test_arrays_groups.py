@@ -216,8 +216,8 @@ def test_a_file_that_vanishes_is_named(slides: tuple[Path, dict[str, Any]]) -> N
 
 
 @pytest.mark.parametrize(("rows", "match"), [
-    (["slides/slide_00.h5,P-1,0", "slides/slide_01.h5,P-1,1"], r"line 3.*another label than at line 2"),
-    (["slides/slide_00.h5,P-1,0", "slides/slide_00.h5,P-2,0"], r"line 3.*line 2 is named again"),
+    (["slides/slide_00.h5,P-1,0", "slides/slide_01.h5,P-1,1"], r"line 3.*the label of 'P-1' differs from the one at line 2"),
+    (["slides/slide_00.h5,P-1,0", "slides/slide_00.h5,P-2,0"], r"line 3.*names the same file as line 2"),
     (["slides/slide_00.h5,P-1,0", "slides/gone.h5,P-1,0"], r"missing: slides/gone\.h5 \(line 3\)"),
     (["slides/slide_00.h5,P-1,0", "slides/slide_01.h5,,0"], r"line 3.*column 'patient'"),
 ])

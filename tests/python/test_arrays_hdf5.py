@@ -186,7 +186,7 @@ def test_names_of_other_kinds_are_read_from_a_list_and_a_folder_says_so(tmp_path
     path = tmp_path / "a.bin"
     with h5py.File(path, "w") as file:
         file["x"] = np.arange(6).reshape(3, 2)
-    with pytest.raises(fb.Error, match=r"none an image, sound or an array: \.bin 1.*not looked into.* as a list"):
+    with pytest.raises(fb.Error, match=r"none an image, sound or an array: \.bin 1.*not opened.* as a list"):
         open_arrays(tmp_path)
     with open_arrays([str(path)], batch_size=3) as loader:
         np.testing.assert_array_equal(next(iter(loader))[0], np.arange(6).reshape(3, 2))

@@ -59,7 +59,7 @@ def test_skip_finds_the_size_of_the_images_behind_bad_ones(tmp_path: Path) -> No
         (tmp_path / f"{i:03}.jpg").write_bytes(b"nothing")
     with open_loader(tmp_path, transforms=[], on_error="skip") as loader:
         assert {batch[0].shape[2:] for batch in loader} == {(20, 30)}
-    with pytest.raises(fb.SampleError, match="16 of 16 samples looked at for it were bad") as caught:
+    with pytest.raises(fb.SampleError, match="16 of 16 samples tried to find it were bad") as caught:
         open_loader(tmp_path, transforms=[])
     assert "CenterCrop" in caught.value.remedy and 'on_error="skip"' in caught.value.remedy
 

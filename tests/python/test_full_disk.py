@@ -27,7 +27,7 @@ print(len(seen))
 for file in files:
     print(os.path.basename(file), os.path.getsize(file))
 """
-CATALOG, RECORDS = "the catalog is not kept", "nothing more is learnt in this run"
+CATALOG, RECORDS = "the catalog could not be saved", "nothing more is learnt in this run"
 
 
 @pytest.fixture(scope="module")

@@ -276,12 +276,12 @@ def test_a_sample_whose_function_fails_can_be_skipped(photos: Path) -> None:
 
 
 @pytest.mark.parametrize(("function", "text"), [
-    (lambda image: None, "gave back nothing, not an image; end it with: return image"),
+    (lambda image: None, "returned nothing, not an image; end it with: return image"),
     (lambda image: image[..., 0], r"shape \(8, 8\), not \(height, width, 3\); grey images"),
     (lambda image: image.astype(np.int16), "array of int16, not uint8"),
     (lambda image: image.astype(np.float32), "is float32, not uint8; only the last step may give float32"),
     (lambda image: image[:0], "which no image can have"),
-    (lambda image: "cat", "gave back str, not an image"),
+    (lambda image: "cat", "returned str, not an image"),
     (lambda image, label: (image, {"colour": 3}), "but the labels are 'label'"),
     (lambda image, label: (image, [1, 2]), r"of the shape \(2,\), not \(\)"),
     (lambda image, label: (image, "x"), "which is int64"),

@@ -131,15 +131,15 @@ def test_arrays_in_files_of_their_own_are_blanked_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("steps, words", [
-    ([fb.CropOrPad(100), fb.LogMel(), fb.CropOrPad(50)], "crop_or_pad must stand before log_mel"),
+    ([fb.CropOrPad(100), fb.LogMel(), fb.CropOrPad(50)], "crop_or_pad must come before log_mel"),
     ([fb.CropOrPad(4000), fb.LogMel(), fb.LogMel()], "log_mel takes sound"),
     ([fb.CropOrPad(4000), fb.Normalize([0.5], [1.0]), fb.CropOrPad(5000)], "not between them"),
     ([fb.Normalize([0.5], [1.0]), fb.Normalize([0.5], [1.0])], "normalize appears twice"),
-    ([fb.Normalize([0.5, 0.1], [1.0, 1.0]), fb.Mono()], "mono must stand before"),
-    ([fb.CropOrPad(4000), fb.LogMel(), fb.Mono()], "mono must stand before log_mel"),
-    ([fb.CropOrPad(4000), fb.Normalize([0.5], [1.0]), fb.LogMel()], "behind log_mel"),
-    ([fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], "one channel behind mono"),
-    ([fb.CropOrPad(4000), fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], "one channel behind mono"),
+    ([fb.Normalize([0.5, 0.1], [1.0, 1.0]), fb.Mono()], "mono must come before"),
+    ([fb.CropOrPad(4000), fb.LogMel(), fb.Mono()], "mono must come before log_mel"),
+    ([fb.CropOrPad(4000), fb.Normalize([0.5], [1.0]), fb.LogMel()], "after log_mel"),
+    ([fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], "one channel after mono"),
+    ([fb.CropOrPad(4000), fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], "one channel after mono"),
     ([fb.CropOrPad(400), fb.LogMel(pad_mode="reflect")], "400 samples; log_mel needs at least 513"),
     ([fb.CropOrPad(1000), fb.LogMel(center=False)], "1000 samples; log_mel needs at least 1024"),
 ])
@@ -150,7 +150,7 @@ def test_an_order_that_cannot_be_kept_is_refused(clips: Path, steps: list, words
 
 @pytest.mark.parametrize("collate", [None, fb.Pad(), fb.Ragged()])
 @pytest.mark.parametrize("steps, dtype, words", [
-    ([fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], None, "one channel behind mono"),
+    ([fb.Mono(), fb.Normalize([0.5, 0.1], [1.0, 1.0])], None, "one channel after mono"),
     ([fb.Normalize([0.5, 0.1, 0.2], [1.0, 1.0, 1.0])], None, "3 numbers"),
     ([fb.Mono()], "int16", "mixed into float32, float16 or bfloat16, not int16: .*dtype="),
     ([fb.Mono()], "float64", "mixed into float32, float16 or bfloat16, not float64: .*dtype="),

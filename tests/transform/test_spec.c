@@ -44,7 +44,7 @@ static void options_are_refused_by_name(void **state)
     expect_refusal("resize size=65501", 0, "65500");
     expect_refusal("resize size=1.5", 0, "whole numbers");
     expect_refusal("resize size=1,2,3", 0, "one or two whole numbers");
-    expect_refusal("resize size=4,4 max_size=9", 0, "max_size= belongs to size= with one number");
+    expect_refusal("resize size=4,4 max_size=9", 0, "max_size= needs size= with one number");
     expect_refusal("resize size=9 max_size=9", 0, "must be larger than size=9");
     expect_refusal("resize size=4 interpolation=lanczos", 0, "bilinear, bicubic, nearest");
     expect_refusal("resize size=4 p=1", 0, "resize has no option 'p'");
@@ -63,8 +63,8 @@ static void options_are_refused_by_name(void **state)
     expect_refusal("color_jitter hue=0.6", 0, "hue=0.6");
     expect_refusal("grayscale channels=1", 0, "channels=1");
     expect_refusal("normalize mean=1,2 std=1,2,3", 0, "three numbers each");
-    expect_refusal("normalize mean=1,2,3 std=1,0,1", 0, "std= must not be 0");
-    expect_refusal("normalize mean=1,2,3 std=1,1,-1e-40", 0, "nearer to it than 3e-39");
+    expect_refusal("normalize mean=1,2,3 std=1,0,1", 0, "std= must be at least 3e-39 away from 0");
+    expect_refusal("normalize mean=1,2,3 std=1,1,-1e-40", 0, "3e-39 away from 0");
 }
 
 static void the_last_transform_must_be_last_and_single(void **state)

@@ -1,5 +1,4 @@
-/* Whose word is taken: what a program keeps between its runs is believed only if nobody else could have put it there, as ssh does with
- * keys. */
+/* Who may own files that we trust: a file kept between runs is used only if no other user could have written it, as ssh does with keys. */
 #ifndef FB_BASE_FILE_FILE_OWNER_H
 #define FB_BASE_FILE_FILE_OWNER_H
 

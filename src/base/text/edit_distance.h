@@ -1,4 +1,4 @@
-/* How far a mistyped name is from a real one. */
+/* The edit distance between a mistyped name and a real one. */
 #ifndef FB_BASE_TEXT_EDIT_DISTANCE_H
 #define FB_BASE_TEXT_EDIT_DISTANCE_H
 

@@ -1,7 +1,7 @@
 /* Rows of an array: which bytes of the file they are, and where those go.
  *
  * Two ways, both without memory of their own:
- *   straight   array_is_straight: rows are runs of bytes in the file (contiguous, or unfiltered chunks of whole rows); array_runs_next
+ *   straight   array_is_straight: rows are runs of bytes in the file (contiguous, or chunks of whole rows without filters); array_runs_next
  * tells
  *              them one by one, neighbours merged, and each may be read into its place as it is.
  *   by chunks  everything else: array_chunks_of_rows tells which chunks are needed, the caller reads and decompresses each,

@@ -198,7 +198,7 @@ bool npy_is_magic(const uint8_t *bytes, size_t n)
 int npy_header_length(const uint8_t *bytes, size_t n, size_t *length, struct fb_error *e)
 {
     if (!npy_is_magic(bytes, n))
-        return array_damaged(e, 0, "it does not begin as a .npy file does");
+        return array_damaged(e, 0, "it does not begin with the signature of a .npy file");
     if (n < 10 || (bytes[6] > 1 && n < NPY_PREFIX_BYTES))
         return array_damaged(e, (int64_t)n, "the .npy header is cut off");
     if (bytes[6] < 1 || bytes[6] > 3)

@@ -71,7 +71,7 @@ static int read_header(const struct array_source *s, const struct zip_member *m,
     *sum = (uint32_t)crc32(0, header, (uInt)*length);
     FB_TRY(npy_header_read(header, *length, a, e));
     if (m->bytes - *length != a->bytes)
-        return array_damaged(e, (int64_t)m->at, "its shape asks for %llu bytes, the archive has %llu of it", (unsigned long long)a->bytes,
+        return array_damaged(e, (int64_t)m->at, "its shape needs %llu bytes, but the archive holds %llu", (unsigned long long)a->bytes,
                              (unsigned long long)(m->bytes - *length));
     return 0;
 }

@@ -46,7 +46,7 @@ static int read_shape(const json_t *shape, struct array_layout *a, struct fb_err
     for (int d = 0; d < a->ndim; d++) {
         const json_t *v = json_array_get(shape, (size_t)d);
         if (!is_count(v))
-            return damaged(e, a->name, "has a shape that is not made of counts");
+            return damaged(e, a->name, "has a shape with something that is not a whole number from 0 up");
         a->shape[d] = (uint64_t)json_integer_value(v);
     }
     return 0;
@@ -69,7 +69,7 @@ static int read_offsets(const json_t *offsets, struct array_layout *a, struct fb
 {
     const json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !is_count(from) || !is_count(to) || json_integer_value(to) < json_integer_value(from))
-        return damaged(e, a->name, "has no data_offsets, or ones that make no range");
+        return damaged(e, a->name, "has no valid data_offsets");
     a->offset = (uint64_t)json_integer_value(from);
     a->bytes = (uint64_t)json_integer_value(to) - a->offset;
     return 0;

@@ -46,10 +46,11 @@ static int read_end64(const struct array_source *s, uint64_t end_at, struct tabl
         return 0;
     uint64_t at = array_u64(locator + 8);
     if (end_at - LOCATOR_BYTES < END64_BYTES || at > end_at - LOCATOR_BYTES - END64_BYTES)
-        return array_damaged(e, (int64_t)(end_at - LOCATOR_BYTES), "the zip archive's table of contents is not where it says");
+        return array_damaged(e, (int64_t)(end_at - LOCATOR_BYTES),
+                             "the zip archive's table of contents is not where the archive says it is");
     FB_TRY(s->read(s->ctx, at, sizeof(end), end, e));
     if (array_u32(end) != END64_MAGIC)
-        return array_damaged(e, (int64_t)at, "the zip archive's table of contents is not where it says");
+        return array_damaged(e, (int64_t)at, "the zip archive's table of contents is not where the archive says it is");
     *t = (struct table){array_u64(end + 32), array_u64(end + 40), array_u64(end + 48)};
     return 0;
 }
@@ -71,7 +72,7 @@ static int find_table(const struct array_source *s, struct table *t, struct fb_e
         return array_damaged(e, (int64_t)s->size, "the zip archive has no table of contents: it is cut off");
     FB_TRY(read_end64(s, end_at, t, e));
     if (t->at > end_at || t->bytes > end_at - t->at)
-        return array_damaged(e, (int64_t)end_at, "the zip archive's table of contents is not where it says");
+        return array_damaged(e, (int64_t)end_at, "the zip archive's table of contents is not where the archive says it is");
     if (t->bytes > MAX_TABLE || t->count > t->bytes / ENTRY_BYTES)
         return array_damaged(e, (int64_t)t->at, "the zip archive claims %llu members in a table of %llu bytes",
                              (unsigned long long)t->count, (unsigned long long)t->bytes);
@@ -129,10 +130,10 @@ static int skip_local(const struct array_source *s, struct zip_member *m, uint64
     char name[96];
     text_escape(m->name, name, sizeof(name));
     if (m->at > table_at || table_at - m->at < LOCAL_BYTES)
-        return array_damaged(e, (int64_t)table_at, "the member %s of the zip archive is not where the table says", name);
+        return array_damaged(e, (int64_t)table_at, "the member %s of the zip archive is not where the table of contents says it is", name);
     FB_TRY(s->read(s->ctx, m->at, sizeof(local), local, e));
     if (array_u32(local) != LOCAL_MAGIC)
-        return array_damaged(e, (int64_t)m->at, "the member %s of the zip archive is not where the table says", name);
+        return array_damaged(e, (int64_t)m->at, "the member %s of the zip archive is not where the table of contents says it is", name);
     m->at += LOCAL_BYTES + array_u16(local + 26) + array_u16(local + 28);
     if (m->at > table_at || m->stored > table_at - m->at)
         return array_damaged(e, (int64_t)table_at, "the member %s of the zip archive goes on beyond its table of contents", name);

@@ -74,7 +74,7 @@ static int check_planes(const struct array_conversion *c, uint32_t channels, str
 {
     FB_TRY(check_channels(channels, e));
     if (c->to_bytes < 2)
-        return error_set(e, FB_E_USAGE, "convert", "sound is not given as %s", fb_dtype_name(c->to));
+        return error_set(e, FB_E_USAGE, "convert", "sound cannot be given as %s", fb_dtype_name(c->to));
     if (c->norm.period <= 1 || (c->norm.period == channels && c->norm.repeat == 1))
         return 0;
     return error_set(e, FB_E_USAGE, "convert", "sound of %u channels is normalised by 1 or %u pairs of numbers, not by %llu", channels,

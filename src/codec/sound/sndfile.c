@@ -68,7 +68,7 @@ static SNDFILE *open_stream(struct stream *s, SF_INFO *info)
 {
     static SF_VIRTUAL_IO io = {stream_length, stream_seek, stream_read, stream_write, stream_tell};
     memset(info, 0, sizeof(*info));
-    s->rc = sndfile_late_open(s->e);
+    s->rc = sndfile_dynlib_open(s->e);
     if (s->rc < 0)
         return NULL;
     return sf_open_virtual(&io, SFM_READ, info, s);
@@ -180,8 +180,8 @@ static int read_frames(SNDFILE *file, const struct stream *s, const SF_INFO *inf
     if (s->rc < 0)
         return s->rc;
     if (got != (sf_count_t)rows)
-        return array_damaged(e, -1, "the sound ends at frame %llu, %llu were promised", (unsigned long long)(first + (uint64_t)got),
-                             (unsigned long long)(first + rows));
+        return array_damaged(e, -1, "the sound ends at frame %llu, but its header promises %llu",
+                             (unsigned long long)(first + (uint64_t)got), (unsigned long long)(first + rows));
     return 0;
 }
 
@@ -197,7 +197,7 @@ int sound_read_rows(const struct array_source *s, const struct array_layout *a, 
         return cannot_open(&stream, e);
     int rc;
     if ((uint64_t)info.channels != a->shape[1] || (uint64_t)info.frames != a->shape[0] || (uint32_t)info.samplerate != a->rate)
-        rc = array_damaged(e, -1, "the sound file is not the one that was described: it has changed");
+        rc = array_damaged(e, -1, "the sound file was changed after its header was read");
     else
         rc = read_frames(file, &stream, &info, first, rows, out, e);
     sf_close(file);

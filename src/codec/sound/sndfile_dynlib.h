@@ -1,5 +1,5 @@
 /* libsndfile, opened when compressed sound is first met: it brings eight codecs along (base/dynlib.h). The functions have their usual
- * names; nothing may call one before sndfile_late_open has returned 0. */
+ * names; nothing may call one before sndfile_dynlib_open has returned 0. */
 #ifndef FB_CODEC_SOUND_SNDFILE_DYNLIB_H
 #define FB_CODEC_SOUND_SNDFILE_DYNLIB_H
 
@@ -7,7 +7,7 @@
 
 #include "base/dynlib.h"
 
-struct sndfile_late {
+struct sndfile_calls {
     DYNLIB_MEMBER(open_virtual, sf_open_virtual);
     DYNLIB_MEMBER(readf_float, sf_readf_float);
     DYNLIB_MEMBER(seek, sf_seek);
@@ -15,18 +15,18 @@ struct sndfile_late {
     DYNLIB_MEMBER(close, sf_close);
 };
 
-/* Constant once sndfile_late_open has returned 0. */
-extern struct sndfile_late sndfile_late;
+/* Constant once sndfile_dynlib_open has returned 0. */
+extern struct sndfile_calls sndfile_calls;
 
 /* The first call opens it, later ones repeat the outcome. FB_E_UNSUPPORTED. Any thread. */
-int sndfile_late_open(struct fb_error *e);
+int sndfile_dynlib_open(struct fb_error *e);
 
 #ifndef SNDFILE_LATE_OWN
-#define sf_open_virtual sndfile_late.open_virtual
-#define sf_readf_float sndfile_late.readf_float
-#define sf_seek sndfile_late.seek
-#define sf_strerror sndfile_late.strerror
-#define sf_close sndfile_late.close
+#define sf_open_virtual sndfile_calls.open_virtual
+#define sf_readf_float sndfile_calls.readf_float
+#define sf_seek sndfile_calls.seek
+#define sf_strerror sndfile_calls.strerror
+#define sf_close sndfile_calls.close
 #endif
 
 #endif

@@ -21,7 +21,7 @@
 #include "dataset/data_names.h"
 #include "dataset/image_names.h"
 #include "dataset/catalog_keep.h"
-#include "dataset/folder/left_out.h"
+#include "dataset/folder/skipped_files.h"
 #include "model/hdf5/hdf5_signature.h"
 
 enum { SCAN_MAX_FOLDERS = 1 << 24, SCAN_MAX_DEPTH = 256, NAMED = 3 };
@@ -50,7 +50,7 @@ struct scan {
     struct folder *waiting, *all;
     uint64_t folders, seen, images, in_root;
     char *first_in_root[NAMED]; /* the bytewise first, for the message */
-    struct left_out left_out;
+    struct skipped_files left_out;
     uint64_t not_decoded; /* images of formats that are not decoded */
     struct text path;     /* of the file at hand */
 };
@@ -133,7 +133,7 @@ static int refuse_mixed(const struct scan *s, const char *below, struct fb_error
         strcat(names, text_escape(s->first_in_root[i], shown, sizeof(shown)));
     }
     error_set(e, FB_E_DATA, "dataset", "%s image%s directly in the folder (%s%s), others in class folders (%s)",
-              left_out_number(s->in_root, number, sizeof(number)), s->in_root == 1 ? " lies" : "s lie", names,
+              skipped_files_number(s->in_root, number, sizeof(number)), s->in_root == 1 ? " lies" : "s lie", names,
               s->in_root > NAMED ? ", ..." : "", text_escape(below, shown, sizeof(shown)));
     error_remedy(e, "move them into class folders, or open only one kind: the glob '*/**' takes those in class folders, '*' the others");
     return failed_at(s, "", e, FB_E_DATA);
@@ -171,7 +171,7 @@ static int sniff(int dir_fd, const char *name, struct fb_error *e)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* it may have become a FIFO meanwhile */
     if (fd < 0)
-        return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "look into a file to see whether it is an image");
+        return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "open a file to see whether it is an image");
     uint8_t bytes[IMAGE_SNIFF_BYTES];
     ssize_t n = read(fd, bytes, sizeof(bytes));
     int rc = n < 0 && errno != EAGAIN ? error_set_errno(e, "dataset", errno, "read a file to see whether it is an image")
@@ -185,7 +185,7 @@ static int sniff_array(int dir_fd, const char *name, const struct stat *st, stru
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "look into a file to see whether it is an array");
+        return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "open a file to see whether it is an array");
     bool is_array = hdf5_is_file(fd, 0, (uint64_t)st->st_size);
     close(fd);
     return is_array;
@@ -201,7 +201,7 @@ static void leave_out(struct scan *s, const char *name)
 {
     s->of_family[data_name_family(name)]++;
     s->unsure += data_name_family(name) == FAMILY_IMAGE && may_be_array(name);
-    left_out_add_file(&s->left_out, name);
+    skipped_files_add_file(&s->left_out, name);
 }
 
 static int meet_other_file(struct scan *s, struct folder *f, int dir_fd, const char *name, const struct stat *st, struct fb_error *e)
@@ -211,7 +211,7 @@ static int meet_other_file(struct scan *s, struct folder *f, int dir_fd, const c
         return failed_at(s, s->path.data, e, is_wanted);
     if (is_wanted)
         return add_image(s, f, s->path.data, st, e);
-    left_out_add_file(&s->left_out, name);
+    skipped_files_add_file(&s->left_out, name);
     return 0;
 }
 
@@ -251,7 +251,7 @@ static int meet_other(struct scan *s, struct folder *f, int dir_fd, const char *
     struct stat st;
     if (fstatat(dir_fd, name, &st, 0) < 0) {
         if (errno == ENOENT || errno == ELOOP) {
-            left_out_add(&s->left_out, "dangling link");
+            skipped_files_add(&s->left_out, "dangling link");
             return 0;
         }
         return failed_at(s, s->path.data, e, error_set_errno(e, "dataset", errno, "stat a file"));
@@ -263,7 +263,7 @@ static int meet_other(struct scan *s, struct folder *f, int dir_fd, const char *
         return 0;
     if (S_ISREG(st.st_mode))
         return meet_file(s, f, dir_fd, name, &st, e);
-    left_out_add(&s->left_out, "not a file");
+    skipped_files_add(&s->left_out, "not a file");
     return 0;
 }
 
@@ -280,10 +280,10 @@ static int meet_entry(struct scan *s, struct folder *f, int dir_fd, const struct
     const char *name = entry->d_name;
     if (name[0] == '.') {
         if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
-            left_out_add(&s->left_out, "hidden");
+            skipped_files_add(&s->left_out, "hidden");
         return 0;
     }
-    FB_TRY(pulse_beat(&s->job->pulse, s->seen, 0, e));
+    FB_TRY(scan_progress_report(&s->job->progress, s->seen, 0, e));
     if (entry->d_type == DT_DIR)
         return add_folder(s, f, name, e);
     if (entry->d_type == DT_REG && is_no(s, name)) { /* not worth a stat */
@@ -317,7 +317,7 @@ static int read_opened(struct scan *s, struct folder *f, DIR *d, struct fb_error
     f->device = st.st_dev;
     f->inode = st.st_ino;
     if (is_own_ancestor(f)) {
-        left_out_add(&s->left_out, "link loop");
+        skipped_files_add(&s->left_out, "link loop");
         return 0;
     }
     if (s->family == FAMILY_IMAGE) /* the first walk has seen them all */
@@ -368,22 +368,22 @@ static int refuse_empty(struct scan *s, struct fb_error *e)
         return FB_E_DATA;
     }
     char number[32], kinds[256];
-    left_out_number(s->left_out.total, number, sizeof(number));
-    left_out_say(&s->left_out, 6, kinds, sizeof(kinds));
+    skipped_files_number(s->left_out.total, number, sizeof(number));
+    skipped_files_say(&s->left_out, 6, kinds, sizeof(kinds));
     error_set(e, FB_E_DATA, "dataset", "%s file%s, none an image, sound or an array: %s", number, s->left_out.total == 1 ? "" : "s", kinds);
     error_remedy(
         e, s->looks_inside
                ? "JPEG, PNG, WebP and HDF5 files are known by their content; .mat files before MATLAB 7.3 and .nc files before netCDF 4 "
                  "are not HDF5: save them anew "
                  "(-v7.3, nccopy -k nc4)"
-               : "files with extensions of other kinds are not looked into: give such images and HDF5 files as a list; check the path");
+               : "files with other extensions are not opened: give such images and HDF5 files as a list; check the path");
     error_at(e, s->job->request->source, -1);
     return FB_E_DATA;
 }
 
 static int conclude(struct scan *s, struct fb_error *e)
 {
-    return s->images ? left_out_conclude(&s->left_out, s->not_decoded, s->job, e) : refuse_empty(s, e);
+    return s->images ? skipped_files_conclude(&s->left_out, s->not_decoded, s->job, e) : refuse_empty(s, e);
 }
 
 static void end(struct scan *s)

@@ -120,7 +120,8 @@ static int open_beside(struct dataset_job *job, const struct catalog_sample *now
     if (rc < 0)
         error_at(e, path, -1);
     else
-        log_line(&job->request->log, LOG_WARN, "%s does not belong to the file beside it, which is taken as rows without names", path);
+        log_line(&job->request->log, LOG_WARN, "%s does not belong to the file beside it, so that file is read as rows without names",
+                 path);
     catalog_close(*out);
     *out = NULL;
     return rc;

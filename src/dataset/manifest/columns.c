@@ -136,13 +136,14 @@ static void look_for_file(struct seen *s, const struct cell *c, bool is_early, i
         s->is_there = faccessat(root_fd, c->text, F_OK, 0) == 0;
 }
 
-static int look_at_rows(struct columns *out, struct table *t, struct seen *seen, int root_fd, struct pulse *pulse, struct fb_error *e)
+static int examine_rows(struct columns *out, struct table *t, struct seen *seen, int root_fd, struct scan_progress *progress,
+                        struct fb_error *e)
 {
     int rc;
     while ((rc = table_next(t, e)) == 1) {
         out->rows++;
-        if (pulse)
-            FB_TRY(pulse_beat(pulse, out->rows, 0, e));
+        if (progress)
+            FB_TRY(scan_progress_report(progress, out->rows, 0, e));
         if (t->cell[out->path].kind == CELL_EMPTY || !t->cell[out->path].text)
             return table_refuse(t, t->row_line, e, "there is no path");
         for (int i = 0; i < out->count; i++) {
@@ -242,7 +243,7 @@ static int choose_fields(struct columns *out, const struct table *t, struct fb_e
     return 0;
 }
 
-int columns_find(struct columns *out, struct table *t, const char *group, int root_fd, struct pulse *pulse, struct fb_error *e)
+int columns_find(struct columns *out, struct table *t, const char *group, int root_fd, struct scan_progress *progress, struct fb_error *e)
 {
     *out = (struct columns){0};
     struct seen seen[TABLE_MAX_COLUMNS] = {0};
@@ -251,7 +252,7 @@ int columns_find(struct columns *out, struct table *t, const char *group, int ro
     if (group && out->group < 0)
         return out->group;
     FB_TRY(choose_fields(out, t, e));
-    FB_TRY(look_at_rows(out, t, seen, root_fd, pulse, e));
+    FB_TRY(examine_rows(out, t, seen, root_fd, progress, e));
     table_rewind(t);
     if (out->rows == 0) {
         error_set(e, FB_E_DATA, "dataset", "the manifest names no files");

@@ -22,8 +22,8 @@ struct columns {
 
 /* Reads the whole table once. FB_E_DATA: no column of paths (names the columns), a cell that is empty or does not fit its column (names
  * line and column), two columns of text (names both). FB_E_USAGE: no column is called `group`, which may be NULL. root_fd: what paths are
- * relative to; -1: nobody wants further files. pulse may be NULL. */
-int columns_find(struct columns *out, struct table *t, const char *group, int root_fd, struct pulse *pulse, struct fb_error *e);
+ * relative to; -1: no further files are needed. progress may be NULL. */
+int columns_find(struct columns *out, struct table *t, const char *group, int root_fd, struct scan_progress *progress, struct fb_error *e);
 
 /* The values of the row at hand. */
 struct columns_row {

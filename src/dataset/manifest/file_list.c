@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataset/manifest/listed.h"
+#include "dataset/manifest/path_table.h"
 #include "dataset/location.h"
 
 static bool claims(const struct dataset_request *r, const struct stat *st)
@@ -36,7 +36,7 @@ static int add_column(struct dataset_job *job, const struct fb_column *column, s
     return rc;
 }
 
-static int add_rows(struct dataset_job *job, struct listed *list, struct fb_error *e)
+static int add_rows(struct dataset_job *job, struct path_table *list, struct fb_error *e)
 {
     const struct dataset_request *r = job->request;
     size_t bytes[FB_MAX_FIELDS];
@@ -46,10 +46,10 @@ static int add_rows(struct dataset_job *job, struct listed *list, struct fb_erro
         const void *values[FB_MAX_FIELDS];
         for (int c = 0; c < r->column_count; c++)
             values[c] = (const char *)r->columns[c].data + i * bytes[c];
-        FB_TRY(pulse_beat(&job->pulse, i, r->path_count, e));
-        FB_TRY(listed_add(list, r->paths[i], strlen(r->paths[i]), i, values, e));
+        FB_TRY(scan_progress_report(&job->progress, i, r->path_count, e));
+        FB_TRY(path_table_add(list, r->paths[i], strlen(r->paths[i]), i, values, e));
     }
-    return listed_finish(list, e);
+    return path_table_finish(list, e);
 }
 
 static int scan(struct dataset_job *job, struct fb_error *e)
@@ -61,10 +61,10 @@ static int scan(struct dataset_job *job, struct fb_error *e)
         return error_set(e, FB_E_USAGE, "dataset", "there can be at most %d label columns", FB_MAX_FIELDS);
     for (int c = 0; c < r->column_count; c++)
         FB_TRY(add_column(job, &r->columns[c], e));
-    struct listed list;
-    listed_start(&list, job, "number");
+    struct path_table list;
+    path_table_start(&list, job, "number");
     int rc = add_rows(job, &list, e);
-    listed_end(&list);
+    path_table_end(&list);
     return rc;
 }
 

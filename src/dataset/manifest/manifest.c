@@ -12,8 +12,8 @@
 #include "dataset/catalog_keep.h"
 #include "dataset/location.h"
 #include "dataset/manifest/columns.h"
-#include "dataset/manifest/grouped.h"
-#include "dataset/manifest/listed.h"
+#include "dataset/manifest/group_by.h"
+#include "dataset/manifest/path_table.h"
 
 #define MOST_BYTES ((off_t)4 << 30)
 
@@ -92,52 +92,52 @@ static int load(struct dataset_job *job, char **bytes, size_t *size, struct fb_e
 
 /* ---- rows to samples ---- */
 
-static int add_files(const struct columns *c, const struct table *t, struct listed *list, struct columns_row *row, int64_t *number,
+static int add_files(const struct columns *c, const struct table *t, struct path_table *list, struct columns_row *row, int64_t *number,
                      struct fb_error *e)
 {
     for (int i = 0; i < c->file_count; i++) {
         const struct cell *path = &t->cell[c->file_source[i]];
-        FB_TRY(listed_file(list, path->text, path->length, t->row_line, &number[i], e));
+        FB_TRY(path_table_file(list, path->text, path->length, t->row_line, &number[i], e));
         row->value[c->count + i] = &number[i];
     }
     return 0;
 }
 
-static int add_rows(struct dataset_job *job, const struct columns *c, struct table *t, struct listed *list, struct fb_error *e)
+static int add_rows(struct dataset_job *job, const struct columns *c, struct table *t, struct path_table *list, struct fb_error *e)
 {
     struct columns_row row;
     int64_t file[TABLE_MAX_COLUMNS];
     uint64_t done = 0;
     int rc;
     while ((rc = table_next(t, e)) == 1) {
-        FB_TRY(pulse_beat(&job->pulse, done++, c->rows, e));
+        FB_TRY(scan_progress_report(&job->progress, done++, c->rows, e));
         FB_TRY(columns_read(c, t, &row, job->w, e));
         FB_TRY(add_files(c, t, list, &row, file, e));
         const struct cell *path = &t->cell[c->path];
-        FB_TRY(listed_add(list, path->text, path->length, t->row_line, row.value, e));
+        FB_TRY(path_table_add(list, path->text, path->length, t->row_line, row.value, e));
     }
-    return rc < 0 ? rc : listed_finish(list, e);
+    return rc < 0 ? rc : path_table_finish(list, e);
 }
 
-static int add_groups(struct dataset_job *job, const struct columns *c, struct table *t, struct listed *list, struct fb_error *e)
+static int add_groups(struct dataset_job *job, const struct columns *c, struct table *t, struct path_table *list, struct fb_error *e)
 {
-    struct grouped groups;
+    struct group_by groups;
     struct columns_row row;
     uint64_t done = 0;
     int rc;
-    grouped_start(&groups, list, c, t->name[c->group]);
+    group_by_start(&groups, list, c, t->name[c->group]);
     while ((rc = table_next(t, e)) == 1) {
-        rc = pulse_beat(&job->pulse, done++, c->rows, e);
+        rc = scan_progress_report(&job->progress, done++, c->rows, e);
         if (rc == 0)
             rc = columns_read(c, t, &row, job->w, e);
         if (rc == 0)
-            rc = grouped_add(&groups, t, &row, e);
+            rc = group_by_add(&groups, t, &row, e);
         if (rc < 0)
             break;
     }
     if (rc == 0)
-        rc = grouped_finish(&groups, e);
-    grouped_end(&groups);
+        rc = group_by_finish(&groups, e);
+    group_by_end(&groups);
     return rc;
 }
 
@@ -145,7 +145,7 @@ static int add_table(struct dataset_job *job, struct table *t, struct fb_error *
 {
     struct columns c;
     const char *group = job->request->group_by;
-    FB_TRY(columns_find(&c, t, group, group ? -1 : job->root_fd, &job->pulse, e));
+    FB_TRY(columns_find(&c, t, group, group ? -1 : job->root_fd, &job->progress, e));
     for (int i = 0; i < c.count; i++)
         FB_TRY(catalog_add_field(job->w, &c.field[i], e));
     for (int i = 0; i < c.file_count; i++)
@@ -153,10 +153,10 @@ static int add_table(struct dataset_job *job, struct table *t, struct fb_error *
     if (group)
         FB_TRY(catalog_add_parts_field(job->w, e));
     FB_TRY(catalog_add_note(job->w, "path column", t->name[c.path], e));
-    struct listed list;
-    listed_start(&list, job, "line");
+    struct path_table list;
+    path_table_start(&list, job, "line");
     int rc = group ? add_groups(job, &c, t, &list, e) : add_rows(job, &c, t, &list, e);
-    listed_end(&list);
+    path_table_end(&list);
     return rc;
 }
 

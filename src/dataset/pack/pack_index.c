@@ -13,7 +13,7 @@
 static int damaged(const char *path, uint64_t at, struct fb_error *e, const char *what)
 {
     error_set(e, FB_E_DATA, "dataset", "the pack is damaged: %s", what);
-    error_remedy(e, "'fullbore verify' says what is left; then fetch it again or pack it anew");
+    error_remedy(e, "run 'fullbore verify' to see what is intact; then fetch the pack again, or make it again");
     error_at(e, path, (int64_t)at);
     return FB_E_DATA;
 }
@@ -56,7 +56,7 @@ static int check_foot(const struct pack_index *x, uint64_t file_size, const char
     uint64_t at = foot_at(file_size);
     if (f->pack_size < file_size)
         return damaged(path, file_size - f->pack_size, e,
-                       "other bytes stand before it, perhaps another pack; each pack must be a file of its own");
+                       "there are other bytes before it, perhaps another pack; each pack must be a file of its own");
     if (f->pack_size > file_size)
         return damaged(path, at, e, "it is shorter than its index says");
     bool is_sensible = f->index_length >= sizeof(x->head) + sizeof(*f) && f->index_length <= file_size - PACK_END_BYTES &&
@@ -80,7 +80,7 @@ static int check_head(const struct pack_index *x, const char *path, struct fb_er
     for (int i = 0; i < PACK_SECTIONS; i++) {
         const struct pack_section *s = &h->section[i];
         if (s->offset > most || s->length > most - s->offset || s->offset % 8 != 0)
-            return damaged(path, at, e, "a section of its index lies outside");
+            return damaged(path, at, e, "a section of its index lies outside the index");
     }
     if (h->members_end != at - TAR_BLOCK || h->last_start > h->members_end - TAR_BLOCK || h->samples == 0 ||
         h->section[PACK_RECORDS].length / sizeof(struct pack_record) != h->samples ||

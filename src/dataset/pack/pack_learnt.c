@@ -1,5 +1,5 @@
-/* A record in the store belongs to a file by size and time; in the pack it belongs to a sample by number. So it is given the time of the
- * pack it is read from, whatever that is after copying. Large sections are not taken over: opening must not take seconds. */
+/* A record in the store belongs to a file by size and time; in the pack it belongs to a sample by number. So it gets the time of the pack
+ * it is read from, whatever that is after copying. Large sections are not imported: opening must not take seconds. */
 #include "dataset/pack/pack_learnt.h"
 
 #include <dirent.h>
@@ -82,7 +82,7 @@ void pack_learnt_import(const struct archive *a, const struct catalog *c, const 
     bool has_any = pack_index_open(&x, fd, a->size, a->path, NULL) == 1 && x.head.section[PACK_LEARNT].length > 0;
     uint64_t n = has_any ? x.head.section[PACK_LEARNT].length : 0;
     if (n > MOST_BYTES)
-        log_line(log, LOG_INFO, "%s holds more learnt records than are taken over at a start; 'fullbore index --learn' makes them again",
+        log_line(log, LOG_INFO, "%s holds too many learnt records to import at start-up; run 'fullbore index --learn' to make them again",
                  a->path);
     if (has_any && n <= MOST_BYTES && pack_index_section(&x, fd, PACK_LEARNT, a->path, &section, NULL) == 0) {
         take_over(a, c, learnt_dir, section, n, log);

@@ -71,7 +71,7 @@ static int add_sample(struct dataset_job *job, const struct catalog *c, uint64_t
 static int add_pack(struct dataset_job *job, const struct catalog *c, struct fb_error *e)
 {
     for (uint64_t i = 0; i < catalog_count(c); i++) {
-        FB_TRY(pulse_beat(&job->pulse, i, catalog_count(c), e));
+        FB_TRY(scan_progress_report(&job->progress, i, catalog_count(c), e));
         FB_TRY(add_sample(job, c, i, e));
     }
     return 0;

@@ -36,7 +36,7 @@ bool shards_is_several(const char *source)
 static int add(struct shards *s, const char *path, struct fb_error *e)
 {
     if (s->count == SHARDS_MOST)
-        return error_set(e, FB_E_USAGE, "dataset", "the name stands for more than %d archives", SHARDS_MOST);
+        return error_set(e, FB_E_USAGE, "dataset", "the name matches more than %d archives", SHARDS_MOST);
     if (s->count == s->capacity) {
         uint32_t capacity = s->capacity ? 2 * s->capacity : 16;
         char **grown = realloc(s->path, capacity * sizeof(*grown));

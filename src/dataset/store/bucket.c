@@ -11,7 +11,7 @@
 
 #include "dataset/data_names.h"
 #include "dataset/image_names.h"
-#include "dataset/folder/left_out.h"
+#include "dataset/folder/skipped_files.h"
 #include "dataset/store/store_url.h"
 
 enum { LOOK_AT_ONCE = 256, KEY_MOST = 4096 };
@@ -97,7 +97,7 @@ struct scanning {
     uint64_t seen, images;
     bool has_classes;
     char first[256]; /* image, for the message when others lie elsewhere */
-    struct left_out left_out;
+    struct skipped_files left_out;
     uint64_t not_decoded;
     struct heap unsure;   /* must be looked into */
     struct heap other[3]; /* by family: what there is if there are no images */
@@ -176,7 +176,7 @@ static int meet_other(struct scanning *s, const struct store_object *o, const ch
     enum data_family family = data_name_family(name);
     if (family != FAMILY_IMAGE && !s->images)
         return put_aside(&s->other[family], o, e);
-    left_out_add_file(&s->left_out, name);
+    skipped_files_add_file(&s->left_out, name);
     return 0;
 }
 
@@ -185,11 +185,11 @@ static int meet(void *ctx, const struct store_object *o, struct fb_error *e)
     struct scanning *s = ctx;
     const char *name = last_part(o->key);
     s->seen++;
-    FB_TRY(pulse_beat(&s->job->pulse, s->seen, 0, e));
+    FB_TRY(scan_progress_report(&s->job->progress, s->seen, 0, e));
     if (!*name || strlen(o->key) >= KEY_MOST)
         return 0; /* the mark of an empty folder */
     if (is_hidden(o->key)) {
-        left_out_add(&s->left_out, "hidden");
+        skipped_files_add(&s->left_out, "hidden");
         return 0;
     }
     enum image_name kind = image_name_kind(name);
@@ -214,7 +214,7 @@ static int conclude_unsure(struct scanning *s, const struct aside *u, const stru
     if (r->status < 0 && r->status != FB_E_NOT_FOUND)
         return r->status; /* `e` has the words */
     s->not_decoded += image_name_kind(last_part(key)) == IMAGE_NAME_OTHER;
-    left_out_add_file(&s->left_out, last_part(key));
+    skipped_files_add_file(&s->left_out, last_part(key));
     return 0;
 }
 
@@ -254,11 +254,11 @@ static int settle_family(struct scanning *s, enum data_family family, bool is_wa
     uint64_t count = h->all.length / sizeof(*u);
     for (uint64_t i = 0; i < count; i++) {
         const char *key = h->keys.data + u[i].key;
-        FB_TRY(pulse_beat(&s->job->pulse, s->seen, 0, e));
+        FB_TRY(scan_progress_report(&s->job->progress, s->seen, 0, e));
         if (is_wanted)
             FB_TRY(add_image(s, key, u[i].size, u[i].mtime_ns, e));
         else
-            left_out_add_file(&s->left_out, last_part(key));
+            skipped_files_add_file(&s->left_out, last_part(key));
     }
     return 0;
 }
@@ -287,8 +287,8 @@ static int scan_single(struct dataset_job *job, struct fb_error *e)
 static int refuse_empty(struct scanning *s, struct fb_error *e)
 {
     char number[32], kinds[256];
-    left_out_number(s->left_out.total, number, sizeof(number));
-    left_out_say(&s->left_out, 6, kinds, sizeof(kinds));
+    skipped_files_number(s->left_out.total, number, sizeof(number));
+    skipped_files_say(&s->left_out, 6, kinds, sizeof(kinds));
     if (s->left_out.total)
         error_set(e, FB_E_DATA, "dataset", "%s object%s, none an image, sound or an array: %s", number, s->left_out.total == 1 ? "" : "s",
                   kinds);
@@ -301,7 +301,7 @@ static int refuse_empty(struct scanning *s, struct fb_error *e)
 
 static int conclude(struct scanning *s, struct fb_error *e)
 {
-    return s->images ? left_out_conclude(&s->left_out, s->not_decoded, s->job, e) : refuse_empty(s, e);
+    return s->images ? skipped_files_conclude(&s->left_out, s->not_decoded, s->job, e) : refuse_empty(s, e);
 }
 
 static int scan(struct dataset_job *job, struct fb_error *e)

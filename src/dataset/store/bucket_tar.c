@@ -1,9 +1,9 @@
 /* Archives in a bucket: s3://bucket/train.tar, s3://bucket/train-{000000..000012}.tar. Packs are opened by their index, which is fetched
  * by four ranged reads per pack; samples are then ranges of them. Archives without an index are read through once (bucket_walk.h).
  *
- * The index is laid into a file in memory, at the place where it stands in the pack and with nothing around it, so that all that reads
- * packs on a disk reads it too. Every range must come from the same version of the pack, and so must every sample later
- * (io_request.must_match). One archive without an index among packs, and all of them are walked.
+ * The index is written to a file in memory, at the offset it has in the pack and with holes around it, so the code that reads packs on a
+ * disk reads it too. Every range must come from the same version of the pack, and so must every sample later (io_request.must_match). If
+ * one archive among packs has no index, all of them are walked.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ static int check_version(struct s3_pack *p, const struct store_range *r, struct 
     return failed_at(p, e, error_set(e, FB_E_DATA, "dataset", "the pack was replaced while its index was read"));
 }
 
-/* What came goes to its place in memory. */
+/* Writes the fetched range to its place in the file in memory. */
 static int place(struct s3_pack *p, const struct store_range *r, struct fb_error *e)
 {
     if (r->status < 0)

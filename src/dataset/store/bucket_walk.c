@@ -132,7 +132,7 @@ static int walk(struct walker *w, struct fb_error *e)
         w->members++;
         rc = keep_member(w, &m, e);
         if (rc == 0)
-            rc = pulse_beat(&w->job->pulse, w->members, 0, e);
+            rc = scan_progress_report(&w->job->progress, w->members, 0, e);
         if (rc < 0)
             break;
     }

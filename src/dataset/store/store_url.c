@@ -35,11 +35,11 @@ int s3_url_set_io(struct dataset_job *job, struct fb_error *e)
     return error_set(e, FB_E_NOMEM, "dataset", "no memory");
 }
 
-/* pulse_beat looks at the clock every 16th time only, since scans call it for every file; here every call is worth a look. */
+/* scan_progress_report looks at the clock every 16th time only, since scans call it for every file; here every call is worth a look. */
 int s3_url_beat(struct dataset_job *job, uint64_t seen, struct fb_error *e)
 {
     for (int i = 0; i < BEATS; i++)
-        FB_TRY(pulse_beat(&job->pulse, seen, 0, e));
+        FB_TRY(scan_progress_report(&job->progress, seen, 0, e));
     return 0;
 }
 
@@ -55,7 +55,7 @@ bool s3_url_is_young(const struct dataset_job *job, const struct catalog *kept)
     double age = (double)now.tv_sec + (double)now.tv_nsec / 1e9 - (double)catalog_made_ns(kept) / 1e9;
     bool is_young = age >= 0 && age < most; /* from the future: a clock was set */
     if (is_young)
-        log_line(&job->request->log, LOG_INFO, "%s: using the listing made %.0f s ago; FULLBORE_S3_LIST_MAX_AGE=0 lists anew", job->root,
-                 age);
+        log_line(&job->request->log, LOG_INFO, "%s: using the listing made %.0f s ago; set FULLBORE_S3_LIST_MAX_AGE=0 to list again",
+                 job->root, age);
     return is_young;
 }

@@ -13,7 +13,7 @@ int s3_url_open(struct dataset_job *job, const char *url, const struct store_ops
 /* Sets job->io for a root; FB_E_NOMEM. */
 int s3_url_set_io(struct dataset_job *job, struct fb_error *e);
 
-/* The pulse as a store_wait; ctx is the job. `seen` of them so far. */
+/* Scan progress as a store_wait; ctx is the job. `seen` of them so far. */
 int s3_url_beat(struct dataset_job *job, uint64_t seen, struct fb_error *e);
 
 /* How old a kept listing may be, in seconds: FULLBORE_S3_LIST_MAX_AGE, an hour if that is not set. Says so when it is used. */

@@ -226,8 +226,8 @@ static int open_pack(struct dataset_job *job, struct catalog **out, struct fb_er
 static int refuse_empty(struct dataset_job *job, struct tar_table *t, struct fb_error *e)
 {
     char number[32], kinds[256];
-    left_out_number(t->left_out.total, number, sizeof(number));
-    left_out_say(&t->left_out, 6, kinds, sizeof(kinds));
+    skipped_files_number(t->left_out.total, number, sizeof(number));
+    skipped_files_say(&t->left_out, 6, kinds, sizeof(kinds));
     if (t->left_out.total)
         error_set(e, FB_E_DATA, "dataset", "%s member%s, none an image: %s", number, t->left_out.total == 1 ? "" : "s", kinds);
     else
@@ -309,7 +309,7 @@ static int add_all(struct adding *a, struct fb_error *e)
     FB_TRY(add_fields(a, e));
     uint64_t n = tar_table_count(a->table);
     for (uint64_t i = 0; i < n; i++) {
-        FB_TRY(pulse_beat(&a->job->pulse, i, n, e));
+        FB_TRY(scan_progress_report(&a->job->progress, i, n, e));
         FB_TRY(add_image(a, tar_table_image(a->table, i), e));
     }
     return 0;
@@ -342,7 +342,7 @@ int tar_add_samples(struct dataset_job *job, const struct archive *archives, uin
     tar_table_init(t);
     int rc = add_table(job, archives, count, t, e);
     if (rc == 0)
-        rc = left_out_conclude(&t->left_out, 0, job, e);
+        rc = skipped_files_conclude(&t->left_out, 0, job, e);
     tar_table_free(t);
     free(t);
     return rc;

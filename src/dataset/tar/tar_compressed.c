@@ -82,7 +82,7 @@ static int check_room(struct unpacking *u, struct fb_error *e)
 
 static int refuse_content(struct unpacking *u, struct fb_error *e)
 {
-    error_set(e, FB_E_DATA, "dataset", "the compressed stream holds no tar archive: it does not begin with a header of one");
+    error_set(e, FB_E_DATA, "dataset", "the compressed stream holds no tar archive: it does not begin with a tar header");
     error_remedy(e, "data sets are archives of files; anything else must be unpacked first");
     error_at(e, u->path, 0);
     return FB_E_DATA;
@@ -135,7 +135,7 @@ static int use_piece(struct unpacking *u, size_t n, struct fb_error *e)
         }
         FB_TRY(write_out(u, p.made, e));
         FB_TRY(check_ratio(u, u->read + n - p.in_bytes, e));
-        FB_TRY(pulse_beat(&u->job->pulse, u->read, u->in_size, e));
+        FB_TRY(scan_progress_report(&u->job->progress, u->read, u->in_size, e));
     } while (p.in_bytes || p.made == PIECE);
     u->read += n;
     return 0;
@@ -154,8 +154,7 @@ static int unpack_all(struct unpacking *u, struct fb_error *e)
     }
     if (tar_stream_is_whole(u->stream))
         return u->head_bytes == TAR_BLOCK ? 0 : refuse_content(u, e);
-    error_set(e, FB_E_DATA, "dataset",
-              "the archive is cut off: its compressed stream ends in the middle, after %llu bytes of the plain one",
+    error_set(e, FB_E_DATA, "dataset", "the archive is cut off: its compressed stream ends early, after %llu unpacked bytes",
               (unsigned long long)u->written);
     error_remedy(e, "fetch it again");
     error_at(e, u->path, (int64_t)u->read);
@@ -164,13 +163,13 @@ static int unpack_all(struct unpacking *u, struct fb_error *e)
 
 static int unpack_into(struct unpacking *u, enum tar_squeeze how, struct fb_error *e)
 {
-    const char *what = u->job->pulse.what;
+    const char *what = u->job->progress.what;
     FB_TRY(tar_stream_open(&u->stream, how, e));
     u->from = malloc(PIECE);
     u->to = malloc(PIECE);
-    u->job->pulse.what = "unpacking";
+    u->job->progress.what = "unpacking";
     int rc = u->from && u->to ? unpack_all(u, e) : error_set(e, FB_E_NOMEM, "dataset", "no memory to unpack an archive");
-    u->job->pulse.what = what;
+    u->job->progress.what = what;
     tar_stream_close(u->stream);
     free(u->from);
     free(u->to);
@@ -226,7 +225,7 @@ static void remove_others(const struct names *n)
 
 /* ---- all of it ---- */
 
-/* Whoever holds it unpacks. It dies with its holder. */
+/* The process that holds the lock unpacks. The kernel releases it when that process dies. */
 static int take_lock(struct dataset_job *job, const char *path, struct fb_error *e)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -234,7 +233,7 @@ static int take_lock(struct dataset_job *job, const char *path, struct fb_error 
         return error_set_errno(e, "dataset", errno, "make a file in the folder of the catalogs");
     while (flock(fd, LOCK_EX | LOCK_NB) < 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
         nanosleep(&(struct timespec){0, WAIT_NS}, NULL);
-        int rc = pulse_beat(&job->pulse, 0, 0, e);
+        int rc = scan_progress_report(&job->progress, 0, 0, e);
         if (rc < 0) {
             close(fd);
             return rc;

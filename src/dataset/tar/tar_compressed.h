@@ -2,7 +2,7 @@
  *
  * Such a stream can only be read from its beginning, and a shuffled epoch reads from everywhere. So it is unpacked once, into a plain tar
  * in the folder where catalogs are kept, under a name that says which version of the archive it is of; from then on it is an archive like
- * any other. What an older version left is removed. Several processes may ask at once: one unpacks, the others wait.
+ * any other. What an older version left is removed. If several processes need it at once, one unpacks and the others wait.
  */
 #ifndef FB_DATASET_TAR_TAR_COMPRESSED_H
 #define FB_DATASET_TAR_TAR_COMPRESSED_H

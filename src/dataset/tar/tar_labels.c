@@ -196,7 +196,7 @@ static int observe_all(struct tar_labels *l, struct dataset_job *job, struct fb_
 {
     uint64_t n = tar_table_count(l->table);
     for (uint64_t i = 0; i < n; i++) {
-        FB_TRY(pulse_beat(&job->pulse, i, n, e));
+        FB_TRY(scan_progress_report(&job->progress, i, n, e));
         FB_TRY(read_cells(l, tar_table_image(l->table, i), true, e));
         for (int c = 0; c < l->count; c++)
             observe(&l->column[c]);
@@ -269,7 +269,7 @@ static int refuse_missing(struct tar_labels *l, uint64_t with, const struct tar_
     uint64_t n = tar_table_count(l->table);
     error_set(e, FB_E_DATA, "dataset", "%llu of %llu images have no .cls beside them, the first is '%s'", (unsigned long long)(n - with),
               (unsigned long long)n, text_escape(tar_table_key(l->table, without), key, sizeof(key)));
-    error_remedy(e, "every sample needs its label, or none");
+    error_remedy(e, "give every sample a label, or none");
     error_at(e, l->archives[without->archive].path, (int64_t)without->offset);
     return FB_E_DATA;
 }
@@ -283,7 +283,7 @@ int tar_labels_choose(struct tar_labels *l, struct dataset_job *job, struct fb_e
         if (with && with < n && side == SIDE_CLS)
             return refuse_missing(l, with, without, e);
         if (with && with < n)
-            log_line(&job->request->log, LOG_WARN, "%llu of %llu images have a %s beside them, so none is used as a label",
+            log_line(&job->request->log, LOG_WARN, "only %llu of %llu images have a %s beside them, so these files are not used as labels",
                      (unsigned long long)with, (unsigned long long)n, side_names[side]);
         if (with < n || n == 0)
             continue;

@@ -137,7 +137,7 @@ static int meet_file(struct tar_table *t, struct tar_window *w, const struct tar
     if (rc == 0)
         rc = add_side(t, m, archive, key, e);
     if (rc == 0)
-        left_out_add_file(&t->left_out, last_part(key));
+        skipped_files_add_file(&t->left_out, last_part(key));
     return rc < 0 ? rc : 0;
 }
 
@@ -148,14 +148,14 @@ static int meet(struct tar_table *t, struct tar_window *w, const struct tar_memb
     if (m->kind == TAR_FOLDER)
         return 0;
     if (m->kind != TAR_FILE) {
-        left_out_add(&t->left_out, kinds[m->kind]);
+        skipped_files_add(&t->left_out, kinds[m->kind]);
         return 0;
     }
     tidy(m->name, key);
     bool is_usable = key[0] && key[strlen(key) - 1] != '/';
     if (!is_usable || is_hidden(key) || is_meta(key)) {
         if (strcmp(key, PACK_INDEX_NAME) != 0)
-            left_out_add(&t->left_out, is_usable ? "hidden" : "no usable name");
+            skipped_files_add(&t->left_out, is_usable ? "hidden" : "no usable name");
         return 0;
     }
     return meet_file(t, w, m, archive, key, e);
@@ -178,7 +178,7 @@ static int walk(struct tar_table *t, struct dataset_job *job, struct tar_window 
     struct tar_member m;
     int rc;
     while ((rc = tar_next(r, &m, e)) == 1) {
-        FB_TRY(pulse_beat(&job->pulse, tar_table_count(t), 0, e));
+        FB_TRY(scan_progress_report(&job->progress, tar_table_count(t), 0, e));
         FB_TRY(meet(t, w, &m, number, e));
     }
     return rc;
@@ -237,7 +237,7 @@ int tar_table_sort(struct tar_table *t, struct fb_error *e)
         bool is_same = next && strcmp(tar_table_key(t, image), tar_table_key(t, next)) == 0;
         t->has_clashes |= is_same && next->archive != image->archive;
         if (is_same && next->archive == image->archive)
-            left_out_add(&t->left_out, "replaced");
+            skipped_files_add(&t->left_out, "replaced");
         else
             *tar_table_image(t, kept++) = *image;
     }

@@ -7,7 +7,7 @@
 #define FB_DATASET_TAR_TAR_TABLE_H
 
 #include "dataset/dataset_ops.h"
-#include "dataset/folder/left_out.h"
+#include "dataset/folder/skipped_files.h"
 #include "dataset/tar/tar_reader.h"
 #include "model/catalog/name_table.h"
 
@@ -51,7 +51,7 @@ struct tar_table {
     struct name_table group_names;
     bool has_sides;   /* any labels beside images */
     bool has_clashes; /* two archives have members of the same name: keys begin with the archive's name */
-    struct left_out left_out;
+    struct skipped_files left_out;
     uint64_t not_decoded;
 };
 

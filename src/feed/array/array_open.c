@@ -62,7 +62,7 @@ int arrays_refuse_field(const struct array_file *file, const char *key, const ch
     bool may_be_there = file->count == ARRAY_MAX_IN_FILE; /* a description has no more */
     name_arrays(file, list, sizeof(list));
     error_set(e, FB_E_NOT_FOUND, "dataset", "there is no array '%s' %s", text_escape(name, shown, sizeof(shown)),
-              may_be_there ? "among the first 256 of it, and no more are looked at" : "in it");
+              may_be_there ? "among its first 256 arrays, and later ones are not searched" : "in it");
     if (may_be_there)
         error_remedy(e, "keep it nearer to the root of the file, or in a file of its own");
     else

@@ -1,4 +1,4 @@
-/* Steps on whole samples of arrays: spectrograms that somebody stored. They run in the sample's place; halves are widened for them. */
+/* Steps on whole samples of arrays, such as stored spectrograms. They run in the sample's place; half floats are widened for them. */
 #include "codec/array/convert/array_convert.h"
 #include "feed/arrays.h"
 #include "feed/crew.h"

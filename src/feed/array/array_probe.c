@@ -1,5 +1,5 @@
-/* Looking into array files: where their arrays lie. What is found out is a learnt record, so that a file is looked into once, whatever the
- * number of epochs, processes and starts. */
+/* Probing array files: where their arrays lie. The result is kept as a learnt record, so a file is probed once, however many epochs,
+ * processes and starts follow. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int read_file(void *ctx, uint64_t offset, uint64_t length, void *out, str
         return 0;
     if (errno)
         return error_set_errno(e, "read", errno, "read the file");
-    return error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of its own structure", (unsigned long long)(offset + got));
+    return error_set(e, FB_E_DATA, "read", "the file is truncated at byte %llu", (unsigned long long)(offset + got));
 }
 
 struct bytes {
@@ -38,7 +38,7 @@ static int read_bytes(void *ctx, uint64_t offset, uint64_t length, void *out, st
 {
     const struct bytes *b = ctx;
     if (offset > b->size || length > b->size - offset)
-        return error_set(e, FB_E_DATA, "decode", "it ends at byte %llu, inside of its own structure", (unsigned long long)b->size);
+        return error_set(e, FB_E_DATA, "decode", "the file is truncated at byte %llu", (unsigned long long)b->size);
     memcpy(out, b->data + offset, length);
     return 0;
 }

@@ -1,10 +1,10 @@
-/* Looking into array files and recordings that lie in a bucket: by ranged reads.
+/* Probing array files and recordings in a bucket, by ranged reads.
  *
- * The start of an object tells nearly all that is wanted to know; what lies elsewhere (the directory of an .npz) is fetched as it is asked
- * for, a window at a time. Each of those is a round trip, so before many objects are looked into one by one, the starts of a few hundred
- * are fetched side by side and what they tell is kept as learnt records.
+ * The start of an object holds nearly all that is needed; what lies elsewhere (the directory of an .npz) is fetched on demand, a window at
+ * a time. Each fetch is a round trip, so the starts of a few hundred objects are fetched side by side, and the results are kept as learnt
+ * records.
  *
- * HDF5 is not read in a bucket: its structure is found out by libhdf5, which wants a file.
+ * HDF5 is not read in a bucket: libhdf5 finds out its structure, and needs a file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void start(struct io_wait *w, uint32_t i, const struct catalog_sample *s,
 static int await(const struct probe_reader *l, struct io_wait *w, struct fb_error *e)
 {
     int rc = io_wait_all(w, &(struct io_wait_stop){.interrupted = l->interrupted, .ctx = l->ctx});
-    return rc < 0 ? error_set(e, rc, "dataset", "interrupted while files were looked into") : 0;
+    return rc < 0 ? error_set(e, rc, "dataset", "interrupted while files were probed") : 0;
 }
 
 static int check_read(const struct io_wait *w, uint32_t i, struct fb_error *e)
@@ -42,7 +42,7 @@ static int check_read(const struct io_wait *w, uint32_t i, struct fb_error *e)
     int rc = io_wait_status(w, i, e);
     if (rc < 0 || (rc == 0 && r->got == r->length))
         return rc;
-    return error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of its own structure", (unsigned long long)(r->offset + r->got));
+    return error_set(e, FB_E_DATA, "read", "the file is truncated at byte %llu", (unsigned long long)(r->offset + r->got));
 }
 
 static int read_now(const struct probe_reader *l, const struct catalog_sample *s, uint64_t offset, uint64_t length, uint8_t *out,
@@ -50,7 +50,7 @@ static int read_now(const struct probe_reader *l, const struct catalog_sample *s
 {
     struct io_wait *w = io_wait_new(l->io, 1, length);
     if (!w)
-        return error_set(e, FB_E_NOMEM, "read", "no memory to look into a file");
+        return error_set(e, FB_E_NOMEM, "read", "no memory to probe a file");
     start(w, 0, s, offset, length, false);
     int rc = await(l, w, e);
     if (rc == 0)
@@ -76,7 +76,7 @@ static int move_window(struct object *o, uint64_t offset, struct fb_error *e)
 {
     uint64_t left = o->sample->length - offset;
     if (!o->window && !(o->window = malloc(WINDOW_BYTES)))
-        return error_set(e, FB_E_NOMEM, "read", "no memory to look into a file");
+        return error_set(e, FB_E_NOMEM, "read", "no memory to probe a file");
     o->window_at = offset;
     o->window_bytes = 0;
     uint64_t n = left < WINDOW_BYTES ? left : WINDOW_BYTES;
@@ -90,7 +90,7 @@ static int read_object(void *ctx, uint64_t offset, uint64_t length, void *out, s
     struct object *o = ctx;
     uint64_t size = o->sample->length;
     if (offset > size || length > size - offset)
-        return error_set(e, FB_E_DATA, "decode", "it ends at byte %llu, inside of its own structure", (unsigned long long)size);
+        return error_set(e, FB_E_DATA, "decode", "the file is truncated at byte %llu", (unsigned long long)size);
     if (offset + length <= o->head_bytes) {
         memcpy(out, o->head + offset, length);
         return 0;

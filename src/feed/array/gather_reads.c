@@ -18,7 +18,7 @@ static size_t round_up(size_t bytes)
 
 static int ends_early(struct fb_error *e, const char *path, uint64_t end)
 {
-    error_set(e, FB_E_DATA, "read", "it ends at byte %llu, inside of what is wanted", (unsigned long long)end);
+    error_set(e, FB_E_DATA, "read", "the file ends at byte %llu, inside the part that is needed", (unsigned long long)end);
     error_remedy(e, "the file was cut short: copy it again");
     error_at(e, path, (int64_t)end);
     return FB_E_DATA;

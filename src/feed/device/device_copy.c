@@ -1,4 +1,4 @@
-/* The copying thread and what others tell it. Opening and figures are in device_copy_open.c. */
+/* The copying thread and the calls that other threads make to it. Opening and statistics are in device_copy_open.c. */
 #include "feed/device_copy.h"
 
 #include <errno.h>
@@ -203,11 +203,11 @@ static void device_copy_slot(struct feed *f, struct slot *s, struct device_copy_
     pthread_mutex_lock(&f->lock);
     if (rc < 0) {
         fail(f, &e);
-        s->error = error_new(); /* what it has on the device is not what it should have: nobody may take it for that */
+        s->error = error_new(); /* its buffer on the device is incomplete, and must not be used */
         if (!error_is_shared(s->error))
             *s->error = e;
     }
-    atomic_fetch_add_explicit(&f->device_copy.shipped, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->device_copy.copied_batches, 1, memory_order_relaxed);
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         feed_recycle(f, s);
         return;

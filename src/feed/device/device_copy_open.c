@@ -1,4 +1,4 @@
-/* Opening and closing the way to a device, slots with what it needs, and its figures. */
+/* Opening and closing the copy to a device, allocating slots that it can read, and its statistics. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,7 +135,7 @@ void device_copy_metrics(struct feed *f, struct metrics *m)
         return;
     if (h->device)
         h->device->ops->figures(h->device, &g);
-    metrics_set(m, "device.shipped_batches", atomic_load_explicit(&h->shipped, memory_order_relaxed));
+    metrics_set(m, "device.shipped_batches", atomic_load_explicit(&h->copied_batches, memory_order_relaxed));
     metrics_set(m, "device.copies", g.copies);
     metrics_set(m, "device.copied_bytes", g.bytes);
     metrics_set(m, "device.pinned_bytes", g.pinned_bytes);

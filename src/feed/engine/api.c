@@ -1,4 +1,4 @@
-/* The public functions: each a thin door to the part that does the work. */
+/* The public functions: each checks its arguments and calls the part that does the work. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

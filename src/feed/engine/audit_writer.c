@@ -214,7 +214,7 @@ static uint32_t content_of(const struct slot *s, uint32_t place, bool is_packed)
     return (uint32_t)h;
 }
 
-/* Never 0, which means that nobody knows. */
+/* Never 0, which means "not known". */
 static uint16_t source_of(const void *bytes, size_t n)
 {
     uint64_t h = rng_mix(checksum_of(bytes, n < SOURCE_BYTES ? n : SOURCE_BYTES), n);

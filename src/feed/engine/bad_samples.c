@@ -1,4 +1,4 @@
-/* Bad samples: what becomes of their places, and the list of them: each file named once, with what was wrong; beyond FEED_MAX_BAD they are
+/* Bad samples: how they are replaced, and the list of them. The list names each file once, with the reason; beyond FEED_MAX_BAD files are
  * only counted. */
 #include <stdlib.h>
 #include <string.h>

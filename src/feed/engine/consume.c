@@ -169,7 +169,7 @@ static int wait_for_head(struct feed *f, struct fb_error *e)
         crew_hurry(f);
     while (!(f->ahead_first && f->ahead_first->state == SLOT_READY)) {
         if (f->is_closing) {
-            rc = error_set(e, FB_E_STATE, "feed", "the loader was closed while a batch was waited for");
+            rc = error_set(e, FB_E_STATE, "feed", "the loader was closed while it waited for a batch");
             break;
         }
         if (f->plan_error.code && !f->ahead_first) {
@@ -242,7 +242,8 @@ static int check_batch(struct feed *f, const struct slot *s, struct fb_error *e)
     return f->epoch_error.code;
 }
 
-/* Ready in a row from the head: all of the look-ahead but two. Were it less, a slow sample would find nothing in store that hides it. */
+/* At least all of the look-ahead but two is ready, in a row from the head. With fewer, a slow sample would not be hidden by finished
+ * batches. */
 static bool is_ample_still(const struct feed *f)
 {
     uint32_t ready = 0;
@@ -334,7 +335,7 @@ static void warn_if_many_held(struct feed *f, bool *is_due)
 static void say_epoch(const struct feed *f)
 {
     struct loop_figures g = loop_read(&f->loop.epoch);
-    log_line(&f->log, LOG_DEBUG, "epoch %llu: %llu batches in %.3f s, of which %.3f s waited for; at most %.1f ms for one",
+    log_line(&f->log, LOG_DEBUG, "epoch %llu: %llu batches in %.3f s, of which %.3f s were spent waiting, at most %.1f ms for one",
              (unsigned long long)f->live.epoch, (unsigned long long)g.batches, (double)g.wall_ns / 1e9, (double)g.wait_ns / 1e9,
              (double)g.wait_most_ns / 1e6);
 }

@@ -1,12 +1,12 @@
-/* Closing a feed: everything out, within a second from any state.
+/* Closing a feed: all threads leave it, within a second, whatever its state.
  *
- * close asks everybody to stop, waits until nobody is inside the feed (crew.h), then closes io and everything else: feed_finish. A thread
+ * close asks all threads to stop, waits until none is inside the feed (crew.h), then closes io and everything else: feed_finish. A thread
  * may be stuck in what cannot be cancelled: a function of the caller's, a driver, a file system that does not answer. Then close returns
  * all the same. The feed is left behind as it is, with what the thread needs, less the memory that nobody uses; the caller's log function
- * is not called any more; and whoever steps out of the feed last, now or in an hour, does the rest. What is left behind is logged and
+ * is not called any more; and the last thread to leave the feed, now or in an hour, does the rest. What is left behind is logged and
  * counted.
  *
- * Only what a back-end gives up (reads that the kernel never ends, a driver that hangs) stays for ever, since nobody will ever tell.
+ * Only what a back-end abandons (reads that the kernel never ends, a driver that hangs) is never freed, because nothing tells when it ends.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -40,7 +40,8 @@ void feed_say(void *ctx, int level, const char *line)
     atomic_fetch_sub(&f->speaking, 1);
 }
 
-/* The caller may free what its log function uses as soon as close has returned. Who is stuck inside that function is not waited for. */
+/* The caller may free what its log function uses as soon as close has returned. close() does not wait for a thread stuck inside that
+ * function. */
 static void silence(struct feed *f)
 {
     uint64_t deadline_ns = clock_now_ns() + silence_ns;
@@ -51,7 +52,7 @@ static void silence(struct feed *f)
 
 /* ---- memory ---- */
 
-/* Loads that wait for somebody who will not come. */
+/* Loads in queues that no worker will empty any more. */
 static void drop_loads(struct feed *f, struct load *l)
 {
     while (l) {
@@ -102,10 +103,10 @@ void feed_unref(struct feed *f)
 
 /* ---- closing ---- */
 
-/* May be called again. False: somebody holds the lock and does not give it back. */
+/* May be called again. False: another thread holds the lock and does not release it. */
 static bool ask_to_end(struct feed *f)
 {
-    atomic_store(&f->is_closing, true); /* before the lock, for who does not get it either */
+    atomic_store(&f->is_closing, true); /* set before taking the lock: threads see it even if the lock cannot be had */
     if (!thread_lock_within(&f->lock, lock_ns))
         return false;
     feed_replan(f, NULL);
@@ -117,7 +118,7 @@ static bool ask_to_end(struct feed *f)
     return true;
 }
 
-/* Reads, or the device's thread, did not end: they may still write to slots and buffers, which stay. Nobody comes back from there. */
+/* Reads, or the device's thread, did not end. They may still write to slots and buffers, so that memory is never freed. */
 static void keep_for_ever(struct feed *f, uint32_t reads)
 {
     static _Atomic(struct feed *) kept;
@@ -125,10 +126,10 @@ static void keep_for_ever(struct feed *f, uint32_t reads)
         drop_unused(f);
     atomic_fetch_add_explicit(&left_reads, reads, memory_order_relaxed);
     if (reads)
-        log_line(&f->log, LOG_WARN, "close: %u read%s could not be ended; left behind with the memory in use there", reads,
-                 reads == 1 ? "" : "s");
+        log_line(&f->log, LOG_WARN, "close: %u read%s could not be cancelled and %s left behind, with the memory in use there", reads,
+                 reads == 1 ? "" : "s", reads == 1 ? "was" : "were");
     else
-        log_line(&f->log, LOG_WARN, "close: the thread that copies to the device does not end; it is left behind, with the memory it uses");
+        log_line(&f->log, LOG_WARN, "close: the thread that copies to the device does not end and is left behind, with the memory it uses");
     silence(f);
     f->next_feed = atomic_load(&kept); /* reachable: it is left on purpose */
     while (!atomic_compare_exchange_weak(&kept, &f->next_feed, f))

@@ -169,7 +169,7 @@ static int choose_samples(struct feed *f, const fb_options *o, struct fb_error *
         FB_TRY(f->kind->choose(f, &r, order_kind_of(o), e));
     } else {
         FB_TRY(subset_choose(&f->subset, f->dataset.catalog, &r, e));
-        FB_TRY(origin_find(&f->origin, f->dataset.catalog, &f->subset, order_kind_of(o), e));
+        FB_TRY(data_identity_find(&f->origin, f->dataset.catalog, &f->subset, order_kind_of(o), e));
     }
     FB_TRY(f->kind->open_labels(f, o, e));
     if (f->origin.order == ORDER_WINDOW)

@@ -1,4 +1,4 @@
-/* Epochs whose samples the caller gives: a list that grows while the epoch runs. The planner walks it as far as it goes. */
+/* Epochs whose order a sampler of the caller gives: a list that grows while the epoch runs, and that the planner follows. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* A load from its making to its end, whatever its kind: aimed at a sample, run by a worker, finished; the last of a slot publishes it. */
+/* The life of a load of any kind: it is given a sample, run by a worker, and finished; the last load of a slot publishes the slot. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Where the run goes on: states loaded, batches left out. Both come down to a position in an epoch and what is skipped of it. */
+/* Resuming: loading states and skipping batches. Both set a position in an epoch and the ranges of it that are skipped. */
 #include "feed/feed.h"
 
 struct state feed_state_at(const struct feed *f, uint64_t epoch, uint64_t position, const struct skips *skips)
@@ -68,7 +68,7 @@ static int leave_out(struct feed *f, const struct run *r, uint64_t first, uint64
         return 0;
     if (!skips_add(&skips, first, last, r->start))
         return error_advise(e, error_set(e, FB_E_USAGE, "order", "more than %d separate ranges to skip in one epoch", SKIPS_MOST),
-                            "join ranges, or skip when their time has come");
+                            "join ranges, or skip some of them later in the epoch");
     struct run next = feed_run_from(f, r->epoch, r->start, &skips);
     f->at = feed_state_at(f, next.epoch, skips_position(&skips, skips_index(&skips, next.start)), &skips);
     if (!f->is_live) {

@@ -1,4 +1,4 @@
-/* The watchdog: when the consumer has waited long, say what for. */
+/* The watchdog: when the consumer has waited for long, it logs the reason. */
 #ifndef FB_FEED_ENGINE_WATCHDOG_H
 #define FB_FEED_ENGINE_WATCHDOG_H
 

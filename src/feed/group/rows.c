@@ -256,7 +256,7 @@ static void give_back(struct feed *f, bool is_live)
         chunk_cache_trim(&f->arrays->cache, is_live);
 }
 
-/* Chunks that were unfiltered and kept. */
+/* Chunks that were decompressed and kept. */
 static void chunk_metrics(struct feed *f, struct metrics *m)
 {
     struct chunk_cache *c = &f->arrays->cache;

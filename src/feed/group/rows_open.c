@@ -8,14 +8,14 @@
 #include "codec/array/hdf5/decompress.h"
 #include "base/rng.h"
 #include "feed/group/rows_group.h"
-#include "order/subset_rows.h"
+#include "order/subset/subset_rows.h"
 
 enum { BLOCK_BYTES = 1 << 20 /* of rows that are not chunked */, WINDOW_BYTES = 64 << 20 };
 
 /* A file can promise more than any memory has: in chunks that were never written. */
 static int refuse_size(const struct array_want *w, const char *key, struct fb_error *e)
 {
-    error_set(e, FB_E_DATA, "dataset", "'%s' has more numbers than can be counted", w->source);
+    error_set(e, FB_E_DATA, "dataset", "'%s' has too many elements", w->source);
     error_at(e, key, -1);
     return FB_E_DATA;
 }
@@ -194,11 +194,11 @@ int rows_choose(struct feed *f, const struct subset_request *r, enum order_kind 
     for (uint64_t i = 0; i < a->objects; i++)
         all = rng_mix(all, a->object[i].rows);
     FB_TRY(subset_choose_rows(&f->subset, a->rows, all, r, e));
-    f->origin = (struct origin){f->subset.fingerprint, f->subset.count, all, a->rows, all, all, order};
+    f->origin = (struct data_identity){f->subset.fingerprint, f->subset.count, all, a->rows, all, all, order};
     return 0;
 }
 
-/* Blocks are what is read or unfiltered together. */
+/* Blocks are what is read or decompressed together. */
 void rows_window(const struct feed *f, uint64_t *block, uint64_t *samples)
 {
     const struct arrays *a = f->arrays;

@@ -1,4 +1,5 @@
-/* What is kept in memory: small fields (labels beside features), arrays that cannot be read row by row, and with preload= everything. */
+/* Arrays that are read into memory at the start: small fields (labels beside features), arrays that cannot be read row by row, and with
+ * preload= everything. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,7 +161,7 @@ static int load_field(struct feed *f, int field, struct fb_error *e)
     return 0;
 }
 
-/* Damaged rows stop nobody here who could do without: each is dealt with when its turn comes. */
+/* Damaged rows are no error here, because an epoch may not need them: each is handled when its turn comes. */
 static int load_or_leave(struct feed *f, int field, bool is_wanted, bool is_must, struct fb_error *e)
 {
     int rc = load_field(f, field, e);
@@ -174,7 +175,7 @@ static int load_or_leave(struct feed *f, int field, bool is_wanted, bool is_must
     return 0;
 }
 
-/* That a row of that file takes in the cache of unfiltered chunks. */
+/* That a row of that file takes in the cache of decompressed chunks. */
 static uint64_t unfiltered_row_bytes(const struct arrays *a, const struct array_object *o)
 {
     uint64_t bytes = 0;
@@ -215,7 +216,7 @@ static void limit_to_windows(struct feed *f)
     c->limit = wanted < c->limit ? wanted : c->limit;
 }
 
-/* Chunks that will be unfiltered again and again, for want of memory to keep them in. */
+/* Chunks that will be decompressed again and again, for want of memory to keep them in. */
 static void warn_of_chunks(const struct feed *f)
 {
     const struct arrays *a = f->arrays;

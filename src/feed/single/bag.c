@@ -73,7 +73,7 @@ static int take_back_part(struct bag *b, uint32_t i, struct fb_error *e)
     return probe_check_unchanged(b->f, &file->seen, file->fd, e);
 }
 
-static int look_at_parts(struct bag *b, struct fb_error *e)
+static int probe_parts(struct bag *b, struct fb_error *e)
 {
     for (uint32_t i = 0; i < b->parts; i++)
         FB_TRY(b->l->waited ? take_back_part(b, i, e) : open_part(b, i, e));
@@ -86,7 +86,7 @@ static int run_steps(struct bag *b, struct fb_error *e)
     return b->f->arrays->is_sound ? 0 : arrays_run_steps(b->w, b->f, b->l->slot, b->l->place, b->l->attempt, e);
 }
 
-static int run_looked(struct bag *b, struct fb_error *e)
+static int run_probed(struct bag *b, struct fb_error *e)
 {
     FB_TRY(bag_prepare(b, e));
     struct gather *g = &b->walk.gather;
@@ -108,9 +108,9 @@ static int run_parts(struct bag *b, struct bag_part *parts, struct gather_file *
 {
     b->part = b->now = parts;
     b->walk.gather.file = files;
-    int rc = look_at_parts(b, e);
+    int rc = probe_parts(b, e);
     if (rc == 0)
-        rc = run_looked(b, e);
+        rc = run_probed(b, e);
     gather_close_files(&b->walk.gather);
     return rc;
 }

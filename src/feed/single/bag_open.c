@@ -9,7 +9,7 @@
 
 #define UNKNOWN UINT64_MAX
 
-enum { PULSE_NS = 100000000 };
+enum { REPORT_NS = 100000000 };
 
 /* (mels, frames) instead of samples. */
 static int shape_spectrogram(struct arrays *a, struct fb_error *e)
@@ -59,7 +59,7 @@ struct survey {
     bool is_same[FB_MAX_FIELDS];     /* one shape in all files */
     bool is_instance[FB_MAX_FIELDS]; /* as many rows as the first field, in all files */
     char odd[FB_MAX_FIELDS][256];    /* a file where it is not so */
-    uint64_t next_pulse_ns;
+    uint64_t next_report_ns;
 };
 
 /* The rows of the first field. */
@@ -108,16 +108,16 @@ static int survey_sample(struct survey *v, uint64_t sample, uint64_t *rows, stru
     return 0;
 }
 
-static int pulse(struct survey *v, const fb_options *o, uint64_t done, uint64_t total, struct fb_error *e)
+static int report_progress(struct survey *v, const fb_options *o, uint64_t done, uint64_t total, struct fb_error *e)
 {
     uint64_t now = clock_now_ns();
-    if (now < v->next_pulse_ns)
+    if (now < v->next_report_ns)
         return 0;
-    v->next_pulse_ns = now + PULSE_NS;
+    v->next_report_ns = now + REPORT_NS;
     if (o->progress)
-        o->progress(o->ctx, &(struct fb_progress){"looking into files", done, total});
+        o->progress(o->ctx, &(struct fb_progress){"probing files", done, total});
     if (o->interrupted && o->interrupted(o->ctx))
-        return error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while files were looked into");
+        return error_set(e, FB_E_INTERRUPTED, "dataset", "interrupted while files were probed");
     return 0;
 }
 
@@ -131,7 +131,7 @@ static int survey_all(struct survey *v, const fb_options *o, struct fb_error *e)
     if (!a->length)
         return arrays_no_memory(e);
     for (uint64_t i = 0; i < count; i++) {
-        FB_TRY(pulse(v, o, i, count, e));
+        FB_TRY(report_progress(v, o, i, count, e));
         if (f->dataset.io && i % PROBE_AHEAD == 0)
             FB_TRY(probe_ahead_in_store(f, i, e));
         FB_TRY(survey_sample(v, i, &a->length[i], e));

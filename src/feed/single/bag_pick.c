@@ -95,7 +95,7 @@ static int check_field(const struct bag *b, int field, const struct array_layout
     char cause[300];
     if (!l) {
         snprintf(cause, sizeof(cause), "there is no array '%.200s' %s", w->source,
-                 b->now->file->count < ARRAY_MAX_IN_FILE ? "in it" : "among the first 256 of it, and no more are looked at");
+                 b->now->file->count < ARRAY_MAX_IN_FILE ? "in it" : "among its first 256 arrays, and later ones are not searched");
         return bag_refuse(b, e, cause, "all files must have the fields that are wanted");
     }
     if (a->is_sound || fits(b, w, l))
@@ -119,7 +119,7 @@ int bag_check_room(struct bag *b, struct fb_error *e)
     if (b->picked.count > s->room[b->l->place]) {
         snprintf(cause, sizeof(cause), "it has %llu rows, but %llu were expected", (unsigned long long)b->picked.count,
                  (unsigned long long)s->room[b->l->place]);
-        return bag_refuse(b, e, cause, "the file was changed since it was looked into: open the loader again");
+        return bag_refuse(b, e, cause, "the file was changed after it was probed: open the loader again");
     }
     slot_set_rows(s, b->l->place, b->picked.count);
     return 0;
@@ -136,7 +136,7 @@ int bag_prepare(struct bag *b, struct fb_error *e)
         b->now->first = all;
         b->now->rows = array_rows(bag_layout(b, 0));
         if (__builtin_add_overflow(all, b->now->rows, &all))
-            return bag_refuse(b, e, "it has more rows than can be counted", "check the file");
+            return bag_refuse(b, e, "it has too many rows", "check the file");
     }
     b->now = b->part;
     FB_TRY(bag_pick(b, all, e));

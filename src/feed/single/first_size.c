@@ -1,4 +1,4 @@
-/* How large the images are, when no transform says so. */
+/* Finds the size of the images by reading the first good sample, when no transform fixes it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,10 +84,10 @@ static void blame_all(const struct feed *f, uint64_t tries, struct fb_error *e)
     memcpy(last, e->cause, sizeof(last));
     e->remedy[0] = 0;
     text_words(e->cause, sizeof(e->cause),
-               "no transform fixes the size of the images, and %llu of %llu samples looked at for it were bad, the last one because %s",
+               "no transform fixes the size of the images, and %llu of %llu samples tried to find it were bad, the last one because %s",
                (unsigned long long)tries, (unsigned long long)tries, last);
     error_remedy(e, "add a transform that fixes it, such as CenterCrop(224)%s",
-                 f->skips_bad ? "" : "; on_error=\"skip\" looks at more samples");
+                 f->skips_bad ? "" : "; with on_error=\"skip\" more samples are tried");
 }
 
 int first_size(struct feed *f, uint32_t *height, uint32_t *width, struct fb_error *e)

@@ -68,7 +68,7 @@ static int open_inner_part(struct step_chain *c, const char *text, size_t n, boo
     FB_TRY(open_part(c, text, n, 0, FB_NHWC, exif, false, e));
     if (pipeline_dtype(c->part[c->map_count]) == FB_UINT8)
         return 0;
-    return error_advise(e, error_set(e, FB_E_USAGE, "transform", "normalize and digest must be the last transform, but map follows"),
+    return error_advise(e, error_set(e, FB_E_USAGE, "transform", "normalize or digest must be the last transform, but map follows"),
                         "functions get the image as uint8, before Normalize: move Normalize to the end");
 }
 

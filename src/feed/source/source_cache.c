@@ -1,5 +1,6 @@
-/* What cache/ is told about the source: which unit a request belongs to (the sample's extent), which identity it has (files are asked for
- * it; an object of a store has its version in the catalog, and the store refuses others), and the order of this and the next epoch. */
+/* What the cache needs to know about the source: which unit a request belongs to (the sample's extent), its identity (for files from stat;
+ * for an object of a store its version from the catalog, since the store refuses other versions), and the order of this and the next epoch.
+ * */
 #include "feed/source_cache.h"
 
 #include <limits.h>

@@ -23,7 +23,9 @@ static int unsupported(int sys_errno, struct fb_error *e)
         error_set(e, FB_E_UNSUPPORTED, "read", "io_uring is forbidden here (by the container's profile or kernel.io_uring_disabled)");
         break;
     case ENOSYS: error_set(e, FB_E_UNSUPPORTED, "read", "this kernel has no io_uring"); break;
-    case ENOMEM: error_set(e, FB_E_UNSUPPORTED, "read", "io_uring gets no memory (limit of locked memory, ulimit -l)"); break;
+    case ENOMEM:
+        error_set(e, FB_E_UNSUPPORTED, "read", "there is not enough memory for io_uring (limit of locked memory, ulimit -l)");
+        break;
     default: error_set(e, FB_E_UNSUPPORTED, "read", "io_uring cannot be set up: %s", text_errno(sys_errno, reason, sizeof(reason)));
     }
     if (e)
@@ -56,8 +58,8 @@ static int set_up(struct io_uring *ring, unsigned entries)
     return rc;
 }
 
-/* liburing maps rings by system calls of its own, which ThreadSanitizer does not see. Who is given an address comes after who gave it
- * back: counted here so that it can be seen. */
+/* liburing maps rings by system calls that ThreadSanitizer does not see. A thread that gets an address runs after the thread that unmapped
+ * it; this counter makes that order visible to ThreadSanitizer. */
 static atomic_uint mappings;
 
 int uring_ring_open(struct uring_ring *u, uint32_t depth, struct fb_error *e)

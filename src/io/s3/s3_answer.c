@@ -216,7 +216,7 @@ static enum s3_verdict check_version(const struct s3_version *v, const struct s3
         return S3_CHANGED;
     if (v->etag_hash && w->expected_size != S3_UNKNOWN && v->size != S3_UNKNOWN && v->size != w->expected_size &&
         s3_version_is(v, w->expected_mtime_ns))
-        return nonsense(why, "the object has another size than its listing says, but the same ETag");
+        return nonsense(why, "the object's size differs from its listing, but its ETag does not");
     return S3_TAKE;
 }
 
@@ -224,11 +224,11 @@ static enum s3_verdict judge_part(const struct s3_answer *a, const struct s3_wan
 {
     uint64_t n = a->range_last - a->range_first + 1;
     if (w->length == S3_ALL)
-        return nonsense(why, "a part of the object came, but all of it was asked for");
+        return nonsense(why, "the server sent only part of the object, but all of it was requested");
     if (a->range_first != w->offset || n > w->length)
-        return nonsense(why, "other bytes came than were asked for");
+        return nonsense(why, "the server sent other bytes than those requested");
     if (n < w->length && a->range_last + 1 != a->range_total)
-        return nonsense(why, "fewer bytes came than were asked for");
+        return nonsense(why, "the server sent fewer bytes than requested");
     if (a->content_length != S3_UNKNOWN && a->content_length != n)
         return nonsense(why, "Content-Length and Content-Range contradict each other");
     *body = n;
@@ -268,7 +268,7 @@ enum s3_verdict s3_answer_judge(const struct s3_answer *a, const struct s3_wante
     if (a->status == 416)
         return w->length == S3_ALL ? nonsense(why, "416 without a range") : S3_NOTHING;
     if (a->status != 200 && a->status != 206)
-        return a->status < 300 ? nonsense(why, "an answer that fits no request") : S3_ERROR_BODY;
+        return a->status < 300 ? nonsense(why, "an answer that does not fit the request") : S3_ERROR_BODY;
     if (a->status == 206 && !a->has_range)
         return nonsense(why, "206 without Content-Range");
     v.size = a->has_range ? a->range_total : a->content_length;

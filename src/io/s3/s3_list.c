@@ -161,7 +161,7 @@ static int handle(struct stretch *s, struct fb_error *e)
     }
     int rc = s3_page_read(&page, s->body.data ? s->body.data : "", s->body.length, &v, e);
     if (rc == 0 && page.is_truncated && s->has_token && strcmp(page.token.data, s->token.data) == 0)
-        rc = error_set(e, FB_E_DATA, "dataset", "the S3 server's listing goes in circles: a page names itself as the next");
+        rc = error_set(e, FB_E_DATA, "dataset", "the S3 server's listing does not end: a page names itself as the next page");
     s->is_over = rc < 0 || !page.is_truncated || s->is_out;
     s->has_token = page.token.length > 0;
     text_free(&s->token);
@@ -243,7 +243,7 @@ static int run(struct stretch *s, uint32_t count, struct fb_error *e)
         struct stretch *came = await(l, &rc, e);
         FB_TRY(came ? handle(came, e) : rc);
         if (came->is_unsorted)
-            return error_set(e, FB_E_DATA, "dataset", "the S3 server's listing changes its order as it goes on");
+            return error_set(e, FB_E_DATA, "dataset", "the S3 server changed the order of its listing between pages");
         if (!came->is_over)
             ask(came);
     }

@@ -1,8 +1,8 @@
-/* What follows from an answer: taken, tried again and how, or failed in words.
+/* What follows from an answer: it is accepted, the request is repeated, or it fails with an error text.
  *
  * Tried again: what may be different next time (no answer, a broken or dishonest one, 5xx, 408, 429). Not tried again: 400, 403, 404 and
- * their like, except for the three that we can mend ourselves: a clock that is wrong, keys that have expired, a bucket in another region.
- * What the server says is shown only as its code and its message, escaped.
+ * their like, except for three causes that we can correct ourselves: a clock that is wrong, keys that have expired, a bucket in another
+ * region. What the server says is shown only as its code and its message, escaped.
  */
 #include <stdio.h>
 #include <string.h>
@@ -133,14 +133,14 @@ static void fill_in(const struct s3_flight *f, int status)
 static enum s3_next taken(struct s3_flight *f, struct fb_error *e)
 {
     if (f->body != S3_UNKNOWN && f->got != f->body) {
-        f->why = "fewer bytes came than were announced";
+        f->why = "the server sent fewer bytes than it announced";
         return nonsense(f, e);
     }
     fill_in(f, 0);
     const struct s3_wanted *w = &f->task->wanted;
     if (f->body == S3_UNKNOWN && w->expected_size != S3_UNKNOWN && f->got != w->expected_size &&
         s3_version_is(&f->answer.version, w->expected_mtime_ns)) {
-        f->why = "the object has another size than its listing says, but the same ETag";
+        f->why = "the object's size differs from its listing, but its ETag does not";
         return nonsense(f, e);
     }
     return S3_NEXT_DONE;

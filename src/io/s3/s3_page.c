@@ -136,7 +136,7 @@ static int read_all(struct reading *r, struct s3_xml *x, struct fb_error *e)
         switch (s3_xml_next(x)) {
         case S3_XML_START: start_element(r, x); break;
         case S3_XML_END_OF: FB_TRY(end_element(r, x, e)); break;
-        case S3_XML_OVER: return r->is_listing ? 0 : broken(e, "it is something else");
+        case S3_XML_OVER: return r->is_listing ? 0 : broken(e, "it is another document, not a listing");
         default: return broken(e, "it is not well-formed");
         }
     }
@@ -157,7 +157,7 @@ int s3_page_read(struct s3_page *p, const char *bytes, size_t n, const struct s3
     s3_xml_start(&x, bytes, n, TEXT_LIMIT);
     int rc = read_all(&r, &x, e);
     if (rc == 0 && p->is_truncated && p->token.length == 0)
-        rc = broken(e, "it goes on, but does not say where");
+        rc = broken(e, "it says that more follows, but has no continuation token");
     s3_xml_free(&x);
     text_free(&r.key);
     text_free(&r.etag);

@@ -1,4 +1,4 @@
-/* The proof of an epoch, second half: is everything there, and if not, whose is it? */
+/* The proof of an epoch, second half: is every position there, and if not, which rank should have had it? */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -208,8 +208,8 @@ static bool is_zeros(const struct audit_log *l, uint64_t at)
     return true;
 }
 
-/* What a killed process leaves: a piece of a frame, or a whole one and a record that reaches beyond the end of the file. What a machine
- * that lost its power leaves: zeros up to the end, of the last record or instead of it. Everything else is damage. */
+/* A killed process leaves a piece of a frame, or a whole frame and a record that reaches beyond the end of the file. A power failure leaves
+ * zeros up to the end, in the last record or instead of it. Everything else is damage. */
 static bool is_torn(const struct audit_log *l, uint64_t at)
 {
     uint64_t payload, left = l->bytes - at;

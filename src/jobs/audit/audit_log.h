@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "order/origin.h"
-#include "order/ranks.h"
+#include "order/state/data_identity.h"
+#include "order/ranks/ranks.h"
 
 enum audit_why { AUDIT_STOPPED, AUDIT_DONE, AUDIT_LEFT, AUDIT_FAILED, AUDIT_CLOSED }; /* stopped: the log ends without a word */
 

@@ -176,7 +176,7 @@ static void take_batch(struct proof *p, const struct audit_part *part, uint64_t 
     const struct audit_batch *b = &p->batch;
     uint64_t first = b->count ? b->place[0].position : s->start;
     if (b->number != expected_number)
-        PROBLEM(p, first, "rank %u took batch %llu of its stretch, where batch %llu was due", s->layout.rank, (ull)b->number,
+        PROBLEM(p, first, "rank %u took batch %llu of its stretch, but batch %llu was next", s->layout.rank, (ull)b->number,
                 (ull)expected_number);
     if (!is_own_part(p, s, b))
         PROBLEM(p, first, "batch %llu of rank %u does not hold the positions that are this rank's", (ull)b->number, s->layout.rank);

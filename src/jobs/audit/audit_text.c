@@ -21,13 +21,13 @@ static void print_head(const struct audit_stream *s, struct text *t)
         text_show(t, ", started again %llu time%s", (ull)s->restarts, plural(s->restarts));
     text_show(t, "\n");
     if (s->has_many_configs)
-        text_show(t, "  the transforms changed between starts: bytes are not compared across them\n");
+        text_show(t, "  the transforms changed between starts, so bytes from different starts are not compared\n");
 }
 
 static void print_reach(const struct audit_stream *s, const struct audit_epoch *e, struct text *t)
 {
     if (e->verdict == AUDIT_ABANDONED && e->furthest == 0) {
-        text_show(t, "taken back whole by a restart");
+        text_show(t, "repeated from the beginning after a restart");
         return;
     }
     text_show(t, "up to position %llu of %llu, each once", (ull)e->reached, (ull)s->samples);

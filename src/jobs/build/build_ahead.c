@@ -83,7 +83,7 @@ static void *scout(void *arg)
     return NULL;
 }
 
-/* Threads are made when they are first needed. `is_on` is set under the lock, so that nobody falls asleep over it. */
+/* Threads are made when they are first needed. `is_on` is set under the lock, so that no thread goes to sleep without seeing it. */
 static void wake_scouts(struct build_ahead *a)
 {
     pthread_mutex_lock(&a->lock);

@@ -1,6 +1,7 @@
-/* Scouts: threads that open recordings ahead of the workers and ask the system to read them, so that many reads are under way at once.
+/* Readahead threads: they open recordings ahead of the workers and ask the system to read them, so that many reads are under way at once.
  *
- * From memory that would only cost time, so they are started when the workers' reads turn out slow, and sleep when their own are quick.
+ * For recordings in the page cache this would only cost time, so the threads start when the workers' reads are slow, and sleep while their
+ * own are quick.
  */
 #ifndef FB_JOBS_BUILD_BUILD_AHEAD_H
 #define FB_JOBS_BUILD_BUILD_AHEAD_H

@@ -1,4 +1,4 @@
-/* From the rows of tasks to chunks, and from chunks to the file, in order. */
+/* Collects the rows of tasks into chunks and writes the chunks to the file, in order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static int add_part(struct build_chunk *k, struct build_task *t, uint64_t first,
     return 0;
 }
 
-/* Those before its last row. Those behind it would be met again by a run that goes on from there, and noted twice. */
+/* Takes the bad recordings before the chunk's last row. A resumed run meets later ones again, so taking them here would note them twice. */
 static int take_bads(struct build_crew *c, struct build_chunk *k, struct fb_error *e)
 {
     const struct build_part *last = &((const struct build_part *)k->part.data)[k->parts - 1];
@@ -197,7 +197,7 @@ static int pack_rows(struct build_worker *w, struct build_chunk *k, struct fb_er
     return 0;
 }
 
-/* Whose time it is: that of its first row. */
+/* The split that a chunk's time is counted for: that of its first row. */
 static int split_of(const struct build_crew *c, const struct build_chunk *k)
 {
     return build_split_of(c->p, part_row(k, k->part.data)->file);

@@ -28,7 +28,7 @@
 #include "jobs/build/build_crew.h"
 #include "model/hdf5/hdf5_adopt.h"
 
-enum { PULSE_NS = 100000000, WRITE_BACK_NS = 20000000, WRITERS = 2 };
+enum { REPORT_NS = 100000000, WRITE_BACK_NS = 20000000, WRITERS = 2 };
 
 /* ---- ending ---- */
 
@@ -118,7 +118,7 @@ static struct build_task *start_task(struct build_crew *c)
     return t;
 }
 
-/* The oldest can always start, in the place of a large one if need be: nobody else is joined without it. */
+/* The oldest can always start, in the place of a large one if need be: no later task is joined before it. */
 static struct build_task *take_task(struct build_crew *c)
 {
     struct build_task *t = c->waiting ? c->oldest : NULL;
@@ -349,7 +349,7 @@ static void write_back(const struct build_crew *c, uint64_t *done, uint64_t end)
 
 static void wait_for_end(struct build_crew *c, uint64_t started_ns)
 {
-    uint64_t next_pulse = started_ns + PULSE_NS;
+    uint64_t next_report = started_ns + REPORT_NS;
     pthread_mutex_lock(&c->lock);
     uint64_t written = c->offset_next;
     while (c->running > 0) {
@@ -358,9 +358,9 @@ static void wait_for_end(struct build_crew *c, uint64_t started_ns)
         pthread_mutex_unlock(&c->lock);
         write_back(c, &written, end);
         pthread_mutex_lock(&c->lock);
-        if (clock_now_ns() < next_pulse && c->running > 0)
+        if (clock_now_ns() < next_report && c->running > 0)
             continue;
-        next_pulse = clock_now_ns() + PULSE_NS;
+        next_report = clock_now_ns() + REPORT_NS;
         tell(c, started_ns);
     }
     pthread_mutex_unlock(&c->lock);

@@ -6,7 +6,7 @@
  * its last, goes the usual way; both never touch one page. So does everything where direct writing is not possible, or not known to pay:
  * network file systems have no disk to spare the copy for, and memory is its own page cache.
  *
- * Who writes this way waits for the disk, so it should be a thread that has nothing else to do.
+ * A thread that writes this way waits for the disk, so it should have nothing else to do.
  */
 #include "base/file/file.h"
 #include "jobs/build/build_direct.h"

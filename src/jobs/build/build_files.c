@@ -119,11 +119,11 @@ static int open_part(const struct build_files *f, const char *suffix, int *fd, s
         close(got);
         FB_TRY(rc);
     }
-    return error_set(e, FB_E_STATE, "build", "'%s' is made and removed by somebody else all the time", name);
+    return error_set(e, FB_E_STATE, "build", "another process keeps creating and deleting '%s'", name);
 }
 
-/* Python's build removes the journal of rows that it puts away. It does so with the lock on the partial file, which may have been while we
- * waited for that one; from now on nobody can. */
+/* Python's build removes the journal of rows that it puts away. It does so while it holds the lock on the partial file, perhaps while we
+ * waited for that lock; now that we hold it, no process can. */
 static int open_parts(struct build_files *f, struct fb_error *e)
 {
     char name[NAME_BYTES];
@@ -141,7 +141,7 @@ static int start_journal(struct build_files *f, const struct build_plan *p, stru
     struct head h = {JOURNAL_MAGIC, p->question, 0};
     h.checksum = checksum_of(&h, offsetof(struct head, checksum));
     if (ftruncate(f->journal_fd, 0) < 0 || ftruncate(f->data_fd, 0) < 0)
-        return error_set_errno(e, "build", errno, "empty what an earlier run left");
+        return error_set_errno(e, "build", errno, "empty the files of an earlier run");
     f->journal_end = sizeof(h);
     return file_write_all_at(f->journal_fd, &h, sizeof(h), 0, e);
 }
@@ -164,8 +164,8 @@ int build_files_open(struct build_files *f, const struct build_plan *p, struct f
 
 /* ---- recordings ---- */
 
-/* Takes in the recordings up to `last`. What comes behind may change without spoiling what is there: a bad recording can be mended or
- * removed, and the build goes on. */
+/* Takes in the recordings up to `last`. Later recordings may change without invalidating the rows that exist: a bad recording can be
+ * repaired or removed, and the build goes on. */
 static void add_sources(struct build_files *f, uint32_t last)
 {
     for (; f->sources_next <= last; f->sources_next++) {
@@ -176,8 +176,8 @@ static void add_sources(struct build_files *f, uint32_t last)
     }
 }
 
-/* The catalog is made anew when folders change, not when a recording is rewritten in its place: before rows of an earlier run are believed,
- * recordings up to `last` are looked at. */
+/* The catalog is made anew when folders change, not when a recording is rewritten in its place: before rows of an earlier run are used, the
+ * sizes and times of the recordings up to `last` are checked. */
 static bool are_sources_there(const struct build_files *f, uint32_t last)
 {
     for (uint64_t i = f->sources_next; i <= last; i++) {
@@ -368,7 +368,7 @@ static int read_entries(struct build_files *f, const struct build_plan *p, struc
 {
     struct stat journal, data;
     if (fstat(f->journal_fd, &journal) < 0 || fstat(f->data_fd, &data) < 0)
-        return error_set_errno(e, "build", errno, "look at what an earlier run left");
+        return error_set_errno(e, "build", errno, "read the size of the files of an earlier run");
     struct reading r = {.f = f, .p = p, .t = t, .journal_size = (uint64_t)journal.st_size, .data_size = (uint64_t)data.st_size};
     int rc;
     f->journal_end = sizeof(struct head);
@@ -376,11 +376,11 @@ static int read_entries(struct build_files *f, const struct build_plan *p, struc
         ;
     scratch_free(&r.entry);
     scratch_free(&r.data);
-    /* What lies behind would show in the gaps between columns, if fewer rows follow than were there. */
+    /* Old bytes beyond the end would show in the gaps between columns if this run writes fewer rows than the earlier one. */
     const struct build_piece *last = t->pieces ? &((const struct build_piece *)t->piece.data)[t->pieces - 1] : NULL;
     uint64_t end = last ? last->offset + last->length : 0;
     if (rc == 0 && (ftruncate(f->journal_fd, (off_t)f->journal_end) < 0 || ftruncate(f->data_fd, (off_t)end) < 0))
-        rc = error_set_errno(e, "build", errno, "cut what an earlier run left");
+        rc = error_set_errno(e, "build", errno, "truncate the files of an earlier run");
     return rc;
 }
 

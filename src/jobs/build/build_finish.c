@@ -369,7 +369,7 @@ static int write_description(const struct ending *x, int fd, struct fb_error *e)
     return file_write_all(fd, x->attributes.data, x->attributes.length, e);
 }
 
-/* What it says besides signs of life is why it failed. */
+/* Lines beginning with "p" are progress; the first other line is the reason why it failed. */
 static void take_line(void *ctx, const char *line)
 {
     char *said = ctx;

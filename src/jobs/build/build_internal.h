@@ -12,7 +12,7 @@
 #include "jobs/build.h"
 #include "jobs/build/build_direct.h"
 #include "model/array_ops.h"
-#include "transform/sound/log_mel.h"
+#include "transform/sound/log_mel/log_mel.h"
 
 enum { BUILD_CAUSE = 204 };
 
@@ -51,7 +51,7 @@ struct build_plan {
     uint64_t shape[2];
     size_t row_numbers, row_bytes;
     uint64_t chunk_rows;                    /* 0: contiguous */
-    double samples_per_byte;                /* of the first recording: what is not looked at yet is guessed by it */
+    double samples_per_byte;                /* of the first recording: those not read yet are estimated by it */
     uint64_t rows_guessed, rows_of_largest; /* of all of them; of one */
     /* The budget, and what it is for: threads x (thread_bytes + 2 x sound_bytes), task_limit x task_bytes, large_bytes, table_bytes. */
     uint64_t memory;
@@ -133,7 +133,7 @@ struct build_meter {
     uint64_t wall_ns[1 << BUILD_STAGES];
     struct build_figures split[BUILD_MAX_SPLITS];
     struct build_slow slow[BUILD_SLOWEST];
-    _Atomic uint64_t slow_enough_ns; /* of the last of them; relaxed, for it is looked at again under the lock */
+    _Atomic uint64_t slow_enough_ns; /* of the last of them; relaxed, it is read again under the lock */
     uint64_t asked_sum, asked_most, asked_times;
     double past[2][BUILD_STAGES]; /* what stages had cost some seconds ago, and fewer seconds ago */
     uint64_t past_ns;             /* when the latter was */

@@ -7,7 +7,7 @@
 #include "base/checksum.h"
 #include "host/host.h"
 #include "jobs/build/build_internal.h"
-#include "order/pick.h"
+#include "order/subset/hash_choice.h"
 
 enum { TRIES = 16, MOST_THREADS = 256, TASK_BYTES = 1 << 20, CHUNK_BYTES = 1 << 20, MOST_TASK_FILES = 256 };
 enum { MOST_TASKS_PER_THREAD = 8, LEAST_SOUND = 96 << 10 };
@@ -30,9 +30,9 @@ static int check_request(const struct build_request *q, struct fb_error *e)
     for (int i = 0; i < BUILD_MAX_SPLITS; i++)
         sum += q->share[i];
     if (is_given(q->length) && is_given(q->segment))
-        return usage(e, "--length and --segment contradict each other", "--length makes one row of a recording, --segment many");
+        return usage(e, "--length and --segment cannot be combined", "--length makes one row of a recording, --segment many");
     if (is_given(q->stride) && !is_given(q->segment))
-        return usage(e, "--stride needs --segment", "it says how far apart the segments begin");
+        return usage(e, "--stride needs --segment", "--stride is the distance between the beginnings of segments");
     if (q->dtype != FB_FLOAT32 && q->dtype != FB_FLOAT16)
         return usage(e, "features are float32 or float16", "--dtype float32");
     if (q->deflate < 0 || q->deflate > 9)
@@ -62,7 +62,7 @@ static int open_dataset(struct build_plan *p, struct fb_error *e)
 /* By the key's hash alone: what is added later changes nobody's side. */
 static int side_of(const struct build_plan *p, const char *key)
 {
-    double sum = 0, at = 0, x = (double)(pick_hash(PICK_SPLIT, p->q->seed, key) >> 11) * 0x1p-53;
+    double sum = 0, at = 0, x = (double)(hash_choice_of(CHOICE_SPLIT, p->q->seed, key) >> 11) * 0x1p-53;
     int last = 0;
     for (int i = 0; i < BUILD_MAX_SPLITS; i++)
         sum += p->q->share[i];
@@ -119,7 +119,7 @@ int build_split_of(const struct build_plan *p, uint64_t file)
 /* ---- the first good recording says what is not said ---- */
 
 /* Without --skip-bad a bad one ends the build anyway. */
-static int look_at_first(struct build_plan *p, uint32_t *rate, uint64_t *samples, uint64_t *bytes, struct fb_error *e)
+static int probe_first(struct build_plan *p, uint32_t *rate, uint64_t *samples, uint64_t *bytes, struct fb_error *e)
 {
     struct build_sound s = {.p = p};
     uint64_t tries = p->q->skips_bad || p->files < TRIES ? p->files : TRIES;
@@ -152,7 +152,7 @@ static int choose_lengths(struct build_plan *p, struct fb_error *e)
     uint32_t rate = 0;
     uint64_t samples = 0, bytes = 0;
     bool is_said = q->rate && (is_given(q->length) || is_given(q->segment));
-    int rc = look_at_first(p, &rate, &samples, &bytes, e);
+    int rc = probe_first(p, &rate, &samples, &bytes, e);
     if (rc < 0 && (!is_said || p->files == 0))
         return rc;
     error_clear(e);

@@ -151,7 +151,7 @@ double build_remedy(const struct build_result *r, const struct build_request *q,
     consider(&best, gain_of(r, BUILD_WRITE, 0, r->finish_seconds * 0.9), "write to a faster disk: the end waits until everything is on it");
     if (build_verdict(r) == BUILD_COMPUTE && r->threads >= (uint32_t)cores)
         consider(&best, gain_of(r, BUILD_COMPUTE, (all.seconds[BUILD_COMPUTE] + all.seconds[BUILD_COMPRESS]) / 2, 0),
-                 "twice the cores: the work is computing");
+                 "twice the cores: the time goes into computing");
     snprintf(out, out_size, "%s", best.text);
     return best.text[0] ? best.gain : 1;
 }

@@ -148,12 +148,12 @@ static int find_room(struct build_sound *s, struct fb_error *e)
     char size[32], need[32], most[32];
     bool is_known = scratch < UINT64_MAX / 4 && rows < UINT64_MAX / 4 / row;
     s->needed = is_known ? scratch + rows * row : s->p->large_bytes + 1;
-    return error_advise(
-        e,
-        error_set(e, FB_E_DATA, "read", "%s of memory is needed for its %s and %llu rows; with this --memory that may be %s",
-                  is_known ? text_size(scratch + rows * row, need, sizeof(need)) : "more than all", text_size(s->size, size, sizeof(size)),
-                  (unsigned long long)rows, text_size(s->p->large_bytes, most, sizeof(most))),
-        "give more --memory");
+    return error_advise(e,
+                        error_set(e, FB_E_DATA, "read", "it needs %s of memory for its %s and %llu rows; this --memory allows %s",
+                                  is_known ? text_size(scratch + rows * row, need, sizeof(need)) : "more than any machine has",
+                                  text_size(s->size, size, sizeof(size)), (unsigned long long)rows,
+                                  text_size(s->p->large_bytes, most, sizeof(most))),
+                        "give more --memory");
 }
 
 /* Buffers of recordings before it that would not leave it enough; `bytes` has its beginning. */

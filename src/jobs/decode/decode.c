@@ -237,7 +237,7 @@ static int prepare(struct decoding *d, struct fb_error *e)
     return open_loader(d, e);
 }
 
-/* What was written stays for another run, unless it is nothing. */
+/* Rows that were written stay for a later --resume, unless there are none. */
 static void end(struct decoding *d, int rc)
 {
     d->out->is_kept = rc < 0 && d->rows > 0 && d->files.journal_fd >= 0;

@@ -1,6 +1,6 @@
 /* Rows of arrays: whether their chunks suit rows read in any order, and what other ways to read them would bring.
  *
- * Two layouts are bad: a row that lies in several chunks, and filtered chunks of many rows that cannot all be kept unfiltered. How much
+ * Two layouts are bad: a row that lies in several chunks, and filtered chunks of many rows that cannot all be kept decompressed. How much
  * less there is to decompress with other chunks is known from the shapes; the rest of the cost of a row, its copy, stays.
  */
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "jobs/doctor.h"
 
-static const double small_chunk = 16 << 10, large_chunk = 256 << 10; /* bytes: for chunks that are unfiltered for one row, and for many */
+static const double small_chunk = 16 << 10, large_chunk = 256 << 10; /* bytes: for chunks that are decompressed for one row, and for many */
 
 static double row_bytes(const struct info_array *a)
 {
@@ -25,11 +25,11 @@ static uint64_t rows_for(double bytes, double row)
 static void judge(struct doctor_chunks *c, const struct info_array *a, bool fits)
 {
     uint64_t pieces = info_chunks_per_row(a), rows = a->chunk_shape[0];
-    bool is_split = pieces > 1, is_unfiltered_again = a->filters[0] && rows > 1 && !fits;
-    if (strcmp(a->storage, "chunked") != 0 || (!is_split && !is_unfiltered_again))
+    bool is_split = pieces > 1, is_decompressed_again = a->filters[0] && rows > 1 && !fits;
+    if (strcmp(a->storage, "chunked") != 0 || (!is_split && !is_decompressed_again))
         return;
     *c = (struct doctor_chunks){.now_rows = rows, .chunks_of_row = pieces, .fits = fits};
-    c->wanted_rows = rows_for(is_unfiltered_again ? small_chunk : large_chunk, row_bytes(a));
+    c->wanted_rows = rows_for(is_decompressed_again ? small_chunk : large_chunk, row_bytes(a));
     double now = a->filters[0] && !fits ? (double)rows : (double)pieces, then = a->filters[0] && !fits ? (double)c->wanted_rows : 1;
     c->work_ratio = fmin(1, then / now);
     c->first_ratio = a->filters[0] && fits ? 1 : c->work_ratio;

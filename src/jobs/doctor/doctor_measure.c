@@ -1,8 +1,8 @@
 /* A part of the data set is fed from storage and then from memory, for a few seconds each.
  *
  * The part must be to an epoch what the whole is. Pictures and recordings are drawn from everywhere. Rows are taken in whole stretches:
- * then every chunk is unfiltered once for all its rows and neighbours share pages, as in a whole epoch. Where unfiltered chunks cannot all
- * be kept, rows are drawn from everywhere instead: each needs its chunk anew there.
+ * then every chunk is decompressed once for all its rows and neighbours share pages, as in a whole epoch. Where decompressed chunks cannot
+ * all be kept, rows are drawn from everywhere instead: each needs its chunk anew there.
  */
 #include <math.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ static double array_bytes(const struct info *data)
     double bytes = 0;
     for (int i = 0; i < data->array_count; i++)
         bytes += (double)data->array[i].bytes;
-    return data->looked ? bytes * (double)data->samples / (double)data->looked : bytes;
+    return data->examined ? bytes * (double)data->samples / (double)data->examined : bytes;
 }
 
 static bool keeps_chunks(const struct doctor_request *q, const struct doctor_result *r)
@@ -137,7 +137,7 @@ static int feed(const struct doctor_request *q, const struct doctor_result *r, c
 
 /* ---- from storage, from memory ---- */
 
-/* A first batch of rows from everywhere unfilters much of the file for all the others: it counts. */
+/* A first batch of rows from everywhere decompresses much of the file for all the others: it counts. */
 static double first_rate(const struct bench_result *b)
 {
     double whole = (double)b->samples / (b->time_to_first_batch_seconds + b->wall_seconds);
@@ -181,7 +181,7 @@ static int measure_warm(const struct doctor_request *q, struct doctor_result *r,
     struct bench_result b;
     FB_TRY(bring_to_memory(q, r, p, e));
     FB_TRY(feed(q, r, p, false, warm_seconds, MANY_EPOCHS, &b, e));
-    bool has_chunks = b.chunks_unfiltered > 0 && isfinite(b.last_epoch_rate); /* they are unfiltered in its first epoch */
+    bool has_chunks = b.chunks_unfiltered > 0 && isfinite(b.last_epoch_rate); /* they are decompressed in its first epoch */
     r->warm_rate = has_chunks ? b.last_epoch_rate : b.samples_per_second;
     r->decode_s = doctor_stage(&b, "decode");
     r->transform_s = doctor_stage(&b, "transform");

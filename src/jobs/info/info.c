@@ -25,13 +25,13 @@ void info_count_format(struct info *i, const char *name)
 }
 
 /* Decoded pictures have no headers: the catalog says how large they are. */
-static bool look_at_decoded(const struct dataset *d, struct info *i)
+static bool examine_decoded(const struct dataset *d, struct info *i)
 {
     if (catalog_decoded_size(d->catalog, &i->height_median, &i->width_median, NULL) != 1)
         return false;
     i->height_most = i->height_median;
     i->width_most = i->width_median;
-    i->looked = i->samples;
+    i->examined = i->samples;
     i->format_count = 1;
     i->format[0] = (struct info_format){"decoded", i->samples};
     return true;
@@ -69,12 +69,12 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-struct looked {
-    uint32_t width[INFO_LOOKS], height[INFO_LOOKS];
+struct sizes_seen {
+    uint32_t width[INFO_PROBES], height[INFO_PROBES];
     int seen;
 };
 
-static void look_at_some(struct heads *h, struct info *i, struct looked *l, const struct catalog_sample *s, uint32_t count)
+static void examine_some(struct heads *h, struct info *i, struct sizes_seen *l, const struct catalog_sample *s, uint32_t count)
 {
     heads_read(h, s, count);
     for (uint32_t k = 0; k < count; k++) {
@@ -82,7 +82,7 @@ static void look_at_some(struct heads *h, struct info *i, struct looked *l, cons
         struct image_header header;
         const struct codec_ops *codec;
         error_clear(&e);
-        i->looked++;
+        i->examined++;
         if (read_header(h, k, &s[k], &header, &codec, &e) < 0) {
             info_note_damaged(i, s[k].key, &e);
             continue;
@@ -93,18 +93,18 @@ static void look_at_some(struct heads *h, struct info *i, struct looked *l, cons
     }
 }
 
-static void look_at_headers(const struct dataset *d, struct info *i, struct heads *h)
+static void examine_headers(const struct dataset *d, struct info *i, struct heads *h)
 {
-    struct looked l = {.seen = 0};
+    struct sizes_seen l = {.seen = 0};
     struct catalog_sample s[HEADS_AT_ONCE];
     uint32_t count = 0;
-    uint64_t stride = i->samples / INFO_LOOKS + 1;
-    for (uint64_t k = 0; k < i->samples && i->looked < INFO_LOOKS; k += stride) {
+    uint64_t stride = i->samples / INFO_PROBES + 1;
+    for (uint64_t k = 0; k < i->samples && i->examined < INFO_PROBES; k += stride) {
         if (catalog_sample(d->catalog, k, &s[count], NULL) < 0)
             return;
         if (++count < h->at_once && k + stride < i->samples)
             continue;
-        look_at_some(h, i, &l, s, count);
+        examine_some(h, i, &l, s, count);
         count = 0;
     }
     if (!l.seen)
@@ -182,16 +182,16 @@ static int describe(const struct dataset *d, const struct log *log, uint64_t mem
     list_fields(d, i);
     FB_TRY(sum_sizes(d, i, e));
     FB_TRY(count_classes(d, i, e));
-    if (look_at_decoded(d, i))
+    if (examine_decoded(d, i))
         return 0;
     snprintf(i->family, sizeof(i->family), "%s", data_family_name(d->family));
     if (d->family != FAMILY_IMAGE) {
-        info_look_at_arrays(d, i, memory);
+        info_examine_arrays(d, i, memory);
         return 0;
     }
     struct heads h;
     FB_TRY(heads_open(&h, d, log, e));
-    look_at_headers(d, i, &h);
+    examine_headers(d, i, &h);
     heads_close(&h);
     return 0;
 }

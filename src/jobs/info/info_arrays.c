@@ -130,19 +130,19 @@ static bool has_rows(const struct info *i, const struct dataset *d)
 }
 
 /* A bucket is a round trip away, and each file takes one. */
-enum { STORE_LOOKS = 32, STORE_CLOSES_NS = 500000000 };
+enum { STORE_PROBES = 32, STORE_CLOSES_NS = 500000000 };
 
-static int look_at(const struct dataset *d, struct io *io, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
+static int probe_file(const struct dataset *d, struct io *io, const struct catalog_sample *s, struct array_file *out, struct fb_error *e)
 {
     const struct probe_reader reader = {.io = io};
     return io ? probe_through(&reader, s, out, e) : probe_file_alone(d, s, false, out, e);
 }
 
-void info_look_at_arrays(const struct dataset *d, struct info *i, uint64_t memory)
+void info_examine_arrays(const struct dataset *d, struct info *i, uint64_t memory)
 {
-    uint64_t stride = i->samples / (d->io ? STORE_LOOKS : INFO_LOOKS) + 1;
+    uint64_t stride = i->samples / (d->io ? STORE_PROBES : INFO_PROBES) + 1;
     struct io *io = NULL;
-    if (d->io && io_open(&io, d->io, STORE_LOOKS, &(struct log){0}, NULL) < 0)
+    if (d->io && io_open(&io, d->io, STORE_PROBES, &(struct log){0}, NULL) < 0)
         return;
     for (uint64_t k = 0; k < i->samples; k += stride) {
         struct catalog_sample s;
@@ -151,8 +151,8 @@ void info_look_at_arrays(const struct dataset *d, struct info *i, uint64_t memor
         error_clear(&e);
         if (catalog_sample(d->catalog, k, &s, NULL) < 0)
             break;
-        i->looked++;
-        if (look_at(d, io, &s, &file, &e) < 0) {
+        i->examined++;
+        if (probe_file(d, io, &s, &file, &e) < 0) {
             info_note_damaged(i, s.key, &e);
             continue;
         }

@@ -97,9 +97,9 @@ static void remark_array(struct info *i, const struct info_array *a, uint64_t me
         say(i,
             "%s: stored column by column (Fortran order): no row can be read by itself, all %s must fit into memory=; save it in C order",
             name, text_size(a->bytes, all, sizeof(all)));
-    if (a->files + (a->files == 0) < i->looked && a->files)
+    if (a->files + (a->files == 0) < i->examined && a->files)
         say(i, "%s: only %llu of %llu files have it with this type and shape of a row", name, (unsigned long long)a->files,
-            (unsigned long long)i->looked);
+            (unsigned long long)i->examined);
 }
 
 /* Everything in memory saves all later reads. */
@@ -123,7 +123,7 @@ static void remark_sound(struct info *i)
             others += i->format[k].files;
     if (others)
         say(i, "%.0f %% of the files are compressed: libsndfile decodes them from the beginning, whatever part is wanted",
-            100.0 * (double)others / (double)i->looked);
+            100.0 * (double)others / (double)i->examined);
     if (s->least_rate != s->most_rate)
         say(i, "sample rates differ, %u to %u per second: nothing here resamples", s->least_rate, s->most_rate);
     if (s->least_channels != s->most_channels)

@@ -93,8 +93,8 @@ int pack_files_open(struct pack_files *f, const char *path, const char *extensio
     const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
     size_t n = strlen(last), after = strlen(extension);
     if (n <= after || strcmp(last + n - after, extension) != 0 || n - after > LONGEST_STEM || last[0] == '.') {
-        error_set(e, FB_E_USAGE, "pack", "the name of a pack ends in %s, does not begin with a dot and has at most %d letters", extension,
-                  LONGEST_STEM);
+        error_set(e, FB_E_USAGE, "pack", "the name of a pack must end in %s, must not begin with a dot, and must have at most %d letters",
+                  extension, LONGEST_STEM);
         error_at(e, path, -1);
         return FB_E_USAGE;
     }
@@ -194,7 +194,7 @@ static int check_name(const struct pack_files *f, const char *name, const struct
     if (fstatat(f->dir_fd, name, &itself, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     if (S_ISDIR(itself.st_mode))
-        return refuse_name(name, "the output is a folder, and would be a file", e);
+        return refuse_name(name, "the output must be a file, but is a folder", e);
     if (fstatat(f->dir_fd, name, &st, 0) < 0)
         st = itself;
     if (bsearch(&(struct identity){st.st_dev, st.st_ino}, s->file, s->count, sizeof(*s->file), by_identity))
@@ -406,7 +406,7 @@ static void warn_of_more(const struct pack_files *f, uint32_t shards, const stru
     struct stat st;
     final_name(f, shards, next);
     if (f->is_sharded && fstatat(f->dir_fd, next, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        log_line(log, LOG_WARN, "%s is there from an earlier, larger set: a wildcard would take it in", next);
+        log_line(log, LOG_WARN, "%s is left over from an earlier, larger set: a wildcard would match it", next);
 }
 
 /* Where a rename cannot be told to replace nothing (EINVAL), a moment is left between looking and renaming. */

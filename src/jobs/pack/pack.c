@@ -30,7 +30,7 @@ static struct dataset_request request_of(const fb_options *o)
 static int check_request(const struct pack_request *q, struct fb_error *e)
 {
     if (q->shard_bytes && q->shard_bytes < LEAST_SHARD)
-        return error_set(e, FB_E_USAGE, "pack", "a shard has at least %d bytes", LEAST_SHARD);
+        return error_set(e, FB_E_USAGE, "pack", "a shard must have at least %d bytes", LEAST_SHARD);
     if (q->shorter && (q->shorter < 1 || q->shorter > 65500 || q->quality < 1 || q->quality > 100))
         return error_set(e, FB_E_USAGE, "pack", "pictures have 1 to 65500 pixels and a quality of 1 to 100");
     return 0;
@@ -189,7 +189,7 @@ static int run(struct packing *p, struct fb_error *e)
     return rc;
 }
 
-/* What was written stays for --resume, unless it is nothing or of no use. */
+/* Records that were written stay for --resume, unless there are none or they are of no use. */
 static void clean_up(struct packing *p, int rc)
 {
     bool is_useful = p->out->samples > 0 && !p->is_useless;

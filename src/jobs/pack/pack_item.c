@@ -1,4 +1,4 @@
-/* Making one record. */
+/* Making one record of a pack. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Records into shards. */
+/* Writing records into shards. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -97,7 +97,7 @@ void page_remedies(struct text *t, const struct report_side *s)
     text_printf(t, "<h2>What if</h2><section class=\"card\">");
     if (!v->remedies) {
         text_printf(t, "%s</section>\n",
-                    v->lost_ratio < 0.05 ? "Nothing can be gained by feeding it faster." : "No remedy can be named from these figures.");
+                    v->lost_ratio < 0.05 ? "Feeding it faster would gain nothing." : "No remedy can be named from these figures.");
         return;
     }
     text_printf(t, "<table><thead><tr><th>change (present value beside it)</th>"

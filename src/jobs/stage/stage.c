@@ -34,7 +34,7 @@ static int check_options(const struct stage_request *q, struct fb_error *e)
     bool by_class = q->classes || q->class_count || q->per_class;
     int ways = by_class + (q->fraction < 1) + (q->keys != NULL);
     if (ways > 1)
-        return refuse(e, "classes, --fraction and --keys choose in different ways", "use one of them");
+        return refuse(e, "options for classes, --fraction and --keys cannot be combined", "use one of them");
     if (q->classes && q->class_count)
         return refuse(e, "classes are given by name and by number", "use one of them");
     return 0;

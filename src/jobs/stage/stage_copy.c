@@ -124,7 +124,8 @@ static void write_small(struct copier *c, struct safe_place *place, struct piece
     error_clear(&e);
     bool is_range = p->item->length != IO_WHOLE, has_other = is_range && is_replaced(p);
     if (has_other || (is_range && p->r.got != p->item->length)) {
-        error_set(&e, FB_E_DATA, "stage", "%s", has_other ? "its archive changed while it was copied" : "its archive ends inside of it");
+        error_set(&e, FB_E_DATA, "stage", "%s",
+                  has_other ? "its archive changed while it was copied" : "its archive ends before the end of this file");
         note_failed(c, p->item, &e);
         return;
     }

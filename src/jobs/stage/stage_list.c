@@ -14,7 +14,7 @@
 #include "feed/source_io.h"
 #include "io/io.h"
 #include "jobs/stage/stage_internal.h"
-#include "order/subset.h"
+#include "order/subset/subset.h"
 
 int stage_list_add(struct stage_list *l, const char *part, const char *name, const char *object, const struct stage_item *item,
                    struct fb_error *e)
@@ -290,7 +290,7 @@ static int refuse_same_names(const struct stage_list *l, struct fb_error *e)
         qsort(name, l->count, sizeof(*name), by_name);
     for (uint64_t i = 1; rc == 0 && i < l->count; i++)
         if (strcmp(name[i - 1], name[i]) == 0) {
-            rc = error_set(e, FB_E_USAGE, "stage", "two of the files have one name, and the copy is one folder");
+            rc = error_set(e, FB_E_USAGE, "stage", "two of the files have the same name, but the copy is one folder");
             error_remedy(e, "stage them one by one, into folders of their own");
             error_at(e, name[i], -1);
         }

@@ -134,11 +134,11 @@ static int go_on(struct stage_log *l, const struct stage_request *q, struct fb_e
 {
     struct log_head h = {0};
     if (file_read_all_at(l->fd, &h, sizeof(h), 0) != sizeof(h) || memcmp(h.magic, "FBSTAGE1", 8) != 0)
-        return refuse(e, q, "what the target says about itself is damaged", "remove the target, or stage into a new folder");
+        return refuse(e, q, "the target's .fullbore-stage file is corrupt", "remove the target, or stage into a new folder");
     if (h.source != source_key(q))
-        return refuse(e, q, "the target holds another source", "stage into a new folder");
+        return refuse(e, q, "the target holds a copy of another source", "stage into a new folder");
     if (!q->resumes)
-        return refuse(e, q, "the target was staged before", "--resume goes on with it, or brings it up to date");
+        return refuse(e, q, "the target was staged before", "use --resume to continue it or bring it up to date");
     return stage_log_reload(l, e);
 }
 
@@ -150,7 +150,7 @@ int stage_log_open(struct stage_log *l, int target_fd, const struct stage_reques
         return failed(e, "read what is staged already");
     int rc = l->fd < 0 ? begin(l, target_fd, q, e) : go_on(l, q, e);
     if (rc == 0 && l->fd >= 0 && flock(l->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-        rc = error_set(e, FB_E_STATE, "stage", "another process stages into this folder");
+        rc = error_set(e, FB_E_STATE, "stage", "another process is staging into this folder");
     return rc;
 }
 

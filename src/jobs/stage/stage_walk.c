@@ -1,5 +1,5 @@
-/* Every regular file below a folder. Links are followed; a folder that is one of its own ancestors is left out. Hidden files are taken: the
- * copy is to be complete. Not taken is what staging itself left there: a copy may be staged on, from an SSD into memory. */
+/* Every regular file below a folder. Links are followed; a folder that is one of its own ancestors is left out. Hidden files are copied
+ * too, so that the copy is complete. The files that staging itself left are not: a copy may be staged again, from an SSD into memory. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* Putting bytes in place. A file is written under a temporary name in its own folder and renamed when it is whole. What lies under its name
- * there is an older copy (the log says that the folder is ours) and is replaced. Names become paths only through base/file/safe_path.
+/* Putting bytes in place. A file is written under a temporary name in its own folder and renamed when it is whole. An existing file of that
+ * name is an older copy (the log says that the folder is ours) and is replaced. Names become paths only through base/file/safe_path.
  *
  * A large file is written piece by piece into NAME.fullbore-part; which pieces are there is in NAME.fullbore-marks, a byte each after the
  * size and time they belong to, so that a second run reads only the rest. Marks are made for a few pieces at once, after those are on the

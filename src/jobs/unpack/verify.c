@@ -1,5 +1,5 @@
-/* Every byte of a pack is vouched for by something: records by their checksums, the index by its sections', foot and head by their own, all
- * else is known to be a certain header or zero. So a flipped bit anywhere is found, and named by the piece it lies in. */
+/* Verifying a pack. Checksums cover every record, every section of the index, its head and its foot; all other bytes are known headers or
+ * zeros. So a flipped bit anywhere is found, and the report names the piece it lies in. */
 #include "jobs/verify.h"
 
 #include <errno.h>
@@ -145,7 +145,7 @@ static int check_index_header(struct verifying *v, struct fb_error *e)
     int rc = expected.failed ? error_set(e, FB_E_NOMEM, "verify", "no memory")
                              : pack_read_at(v->fd, v->index.head.members_end, block, sizeof(block), v->path, e);
     if (rc == 0 && memcmp(block, expected.data, sizeof(block)) != 0)
-        found(v, -1, v->index.head.members_end, NULL, "the tar header of the index is not as it was written");
+        found(v, -1, v->index.head.members_end, NULL, "the tar header of the index was changed");
     text_free(&expected);
     return rc;
 }
@@ -182,7 +182,7 @@ static int check_records(struct verifying *v, struct fb_error *e)
     for (uint64_t i = 0; i < v->index.head.samples; i++) {
         uint64_t sum, start = v->records[i].start, end = end_of(v, i);
         if (start != at || end <= start || end > v->index.head.members_end) {
-            found(v, (int64_t)i, at, NULL, "the records do not follow each other");
+            found(v, (int64_t)i, at, NULL, "the records do not lie one after another");
             return 0;
         }
         FB_TRY(sum_range(v, start, end, &sum, e));

@@ -109,7 +109,7 @@ static void run(struct watch *w)
 /* No /proc, as in some containers: the program has been started and is not to suffer. */
 static void wait_unwatched(struct watch_child *c)
 {
-    fprintf(stderr, "fullbore: /proc does not show the program, so it cannot be watched; it runs to its end\n");
+    fprintf(stderr, "fullbore: /proc does not show the program, so it cannot be watched; it runs on, unwatched\n");
     while (!c->has_ended) {
         bool ignored[3];
         watch_child_wait(c, clock_now_ns() + 1000000000u, &ignored[0], &ignored[1], &ignored[2]);

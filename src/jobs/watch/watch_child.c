@@ -1,4 +1,4 @@
-/* The child stays in our process group, so a key on the terminal reaches both; only what somebody sent to the watcher alone is passed on,
+/* The child stays in our process group, so ctrl-C on the terminal reaches both; only signals sent to the watcher alone are passed on,
  * otherwise ctrl-C would arrive twice. The watcher adopts orphans, so that workers whose parent died stay in view.
  */
 #include "jobs/watch/watch_child.h"

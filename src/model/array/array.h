@@ -1,6 +1,6 @@
 /* Arrays in files: where the numbers of a named array lie.
  *
- * Every array format comes down to this: npy, npz, safetensors, HDF5, WAV. A format's parser says where things are; reading, unfiltering
+ * Every array format comes down to this: npy, npz, safetensors, HDF5, WAV. A format's parser says where things are; reading, decompressing
  * and converting are the same for all. The first dimension is the one that rows, instances of a bag and frames of sound are counted in.
  *
  * A layout is made from hostile bytes: array_check has passed on each one before anybody uses it. Pointers in it point into memory of the
@@ -75,7 +75,7 @@ struct array_layout {
     char name[ARRAY_NAME_BYTES]; /* "features"; HDF5: path without the leading slash; a file with one array: "" */
     enum fb_dtype dtype;         /* of the numbers as they come out */
     enum array_code code;
-    uint32_t stored_bytes; /* of one number in the file (after unfiltering) */
+    uint32_t stored_bytes; /* of one number in the file (after decompressing) */
     int ndim;              /* 0: a single number */
     uint64_t shape[FB_MAX_DIMS];
     bool is_fortran; /* the first dimension varies fastest (npy) */

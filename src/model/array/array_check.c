@@ -1,5 +1,5 @@
 /* Is a layout one that can be read? Everything that later code computes without looking is proved here: no product overflows, every byte
- * lies inside the file, the grid of chunks is the shape's, an unfiltered chunk has exactly its size.
+ * lies inside the file, the grid of chunks is the shape's, a chunk without filters has exactly its size.
  *
  * A compressed chunk must be able to hold what it claims: deflate, lz4 and lzf have a largest ratio, and a claim beyond it is refused
  * before anybody asks for memory. zstd has none worth naming; there the memory budget is the limit.
@@ -171,7 +171,7 @@ static int check_grid(const struct array_layout *a, uint64_t object_size, struct
     uint64_t count = 1, most = array_most_chunks(object_size);
     for (int d = 0; d < a->ndim; d++) {
         if (!a->chunk_shape[d])
-            return refuse(e, a, "has chunks without extent");
+            return refuse(e, a, "has chunks of size 0");
         uint64_t across = a->shape[d] / a->chunk_shape[d] + (a->shape[d] % a->chunk_shape[d] != 0);
         if (__builtin_mul_overflow(count, across, &count) || count > most)
             return refuse(e, a, "has more chunks than such a file can hold");
@@ -228,5 +228,5 @@ int array_check(const struct array_layout *a, uint64_t object_size, struct fb_er
     case ARRAY_CHUNKED: return check_chunked(a, object_size, e);
     case ARRAY_OPAQUE: return memchr(a->why_opaque, 0, sizeof(a->why_opaque)) ? 0 : refuse(e, a, "does not say why it is opaque");
     }
-    return refuse(e, a, "is stored in no known way");
+    return refuse(e, a, "is stored in an unknown way");
 }

@@ -378,7 +378,7 @@ static void take_array(struct source *s, struct array_layout *a)
 
 static int not_a_record(struct fb_error *e)
 {
-    return error_set(e, FB_E_DATA, "decode", "what was kept about the arrays of this file is damaged");
+    return error_set(e, FB_E_DATA, "decode", "the saved record of this file's arrays is damaged");
 }
 
 static uint64_t take_head(struct source *s, struct array_file *f)

@@ -21,7 +21,7 @@ static int check_header(const struct catalog *c, struct fb_error *e)
 {
     const struct catalog_header *h = &c->header;
     if (memcmp(h->magic, CATALOG_MAGIC, sizeof(h->magic)) != 0)
-        return catalog_damaged(c, e, 0, "it does not begin like a catalog");
+        return catalog_damaged(c, e, 0, "it does not begin with the signature of a catalog");
     if (h->version != CATALOG_VERSION || h->section_count != SECTION_COUNT)
         return catalog_damaged(c, e, 8, "it is of another version");
     if (checksum_of(h, catalog_header_checksum_bytes()) != h->header_checksum)

@@ -115,7 +115,7 @@ const char *catalog_key(const struct catalog *c, uint64_t i, struct fb_error *e)
     if (!start)
         return NULL;
     if (start[1] <= start[0] || start[1] - start[0] > CATALOG_MAX_KEY + 1) {
-        catalog_damaged(c, e, (int64_t)c->header.section[SECTION_KEY_STARTS].offset, "a key has no sensible length");
+        catalog_damaged(c, e, (int64_t)c->header.section[SECTION_KEY_STARTS].offset, "a key has an impossible length");
         return NULL;
     }
     size_t n = start[1] - start[0];

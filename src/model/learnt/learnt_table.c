@@ -1,4 +1,4 @@
-/* Where records lie. */
+/* The table of where learnt records lie. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -339,7 +339,7 @@ def steps_of(transforms: Any) -> tuple[list[Transform], str | None]:
     for step in steps:
         if not isinstance(step, Transform) and not is_foreign(step):
             raise UsageError(f"transforms= holds {_short(step)}, which is not a transform",
-                             remedy="a function of yours goes in as fullbore.Map(function)" if callable(step) else
+                             remedy="wrap your function: fullbore.Map(function)" if callable(step) else
                              "fullbore has torchvision's names: fullbore.RandomResizedCrop(224) and so on")
     return translate(steps)
 

@@ -92,7 +92,7 @@ class Hdf5File:
                 os.close(fd)
                 raise
             os.close(fd)
-        raise Error("it is made and removed by somebody else all the time", stage="build", path=str(self.partial))
+        raise Error("another process keeps creating and deleting it", stage="build", path=str(self.partial))
 
     def _check_output(self) -> None:
         if not os.path.lexists(self.path):

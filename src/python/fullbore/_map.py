@@ -21,7 +21,7 @@ _OWN = os.path.dirname(__file__)
 
 
 class ResultError(Error, TypeError):
-    """A function gave back something that is not an image."""
+    """A function returned something that is not an image."""
 
 
 class _Source:
@@ -103,16 +103,16 @@ class Step:
         given = label if isinstance(label, dict) else {self._labels[0][0]: label} if len(self._labels) == 1 else None
         if given is None or not given.keys() <= {name for name, _, _ in self._labels}:
             names = ", ".join(repr(name) for name, _, _ in self._labels) or "none"
-            raise self._wrong(f"gave back the label {label!r}, but the labels are {names}", "return a dict of those that change")
+            raise self._wrong(f"returned the label {label!r}, but the labels are {names}", "return a dict of those that change")
         return tuple(self._raw(given[name], name, dtype, width) if name in given else None for name, dtype, width in self._labels)
 
     def _raw(self, value: Any, name: str, dtype: str, width: int) -> bytes:
         try:
             array = np.asarray(value, dtype=dtype)
         except (TypeError, ValueError) as error:
-            raise self._wrong(f"gave back {value!r} as the label {name!r}, which is {dtype}") from error
+            raise self._wrong(f"returned {value!r} as the label {name!r}, which is {dtype}") from error
         if array.shape != ((width,) if width else ()):
-            raise self._wrong(f"gave back a label {name!r} of the shape {array.shape}, not {(width,) if width else ()}")
+            raise self._wrong(f"returned a label {name!r} of the shape {array.shape}, not {(width,) if width else ()}")
         return array.tobytes()
 
     # ---- images
@@ -120,12 +120,12 @@ class Step:
     def _image(self, answer: Any) -> Any:
         array = self._array(answer)
         if array.ndim != 3 or array.shape[2] != 3:
-            raise self._wrong(f"gave back an array of the shape {array.shape}, not (height, width, 3)",
+            raise self._wrong(f"returned an array of the shape {array.shape}, not (height, width, 3)",
                               "grey images: numpy.repeat(image[..., None], 3, axis=2)" if array.ndim == 2 else "")
         if array.dtype == np.float64:
             array = array.astype(np.float32)
         if array.dtype not in (np.uint8, np.float32):
-            raise self._wrong(f"gave back an array of {array.dtype}, not uint8", "image.clip(0, 255).astype('uint8')")
+            raise self._wrong(f"returned an array of {array.dtype}, not uint8", "image.clip(0, 255).astype('uint8')")
         return np.ascontiguousarray(array)
 
     def _array(self, answer: Any) -> Any:
@@ -136,7 +136,7 @@ class Step:
         if hasattr(answer, "detach") and hasattr(answer, "permute"):  # torch's: channels first
             array = answer.detach().cpu()
             return (array.permute(1, 2, 0) if array.ndim == 3 and array.shape[0] == 3 else array).numpy()
-        raise self._wrong(f"gave back {'nothing' if answer is None else type(answer).__qualname__}, not an image",
+        raise self._wrong(f"returned {'nothing' if answer is None else type(answer).__qualname__}, not an image",
                           "end it with: return image" if answer is None else "an image is a numpy array, height x width x 3, uint8")
 
     def _wrong(self, cause: str, remedy: str = "") -> ResultError:

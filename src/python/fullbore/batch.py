@@ -65,8 +65,8 @@ class Batch(tuple[Any, ...]):
     @property
     def _core(self) -> _Batch:
         if self._origin is None:
-            raise Error("this batch was put together from arrays by somebody else, and does not know its samples", stage="batch",
-                        remedy="ask the batch that the loader yielded; its own .to() and .pin_memory() keep what it knows")
+            raise Error("this batch was assembled from arrays by other code, so it does not know its samples", stage="batch",
+                        remedy="ask the batch that the loader yielded; its own .to() and .pin_memory() keep this knowledge")
         return self._origin
 
     @overload

@@ -34,7 +34,7 @@ def collate_code(collate: Any) -> int:
     if isinstance(collate, Pad) and not collate.padding:
         return _PAD
     raise UsageError(f"collate= is {collate!r}, not fullbore.Pad() or fullbore.Ragged()",
-                     remedy="a function of yours goes in as batch_map=" if callable(collate) else "")
+                     remedy="pass your function as batch_map=" if callable(collate) else "")
 
 
 class _Lengths:

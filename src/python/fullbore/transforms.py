@@ -111,7 +111,7 @@ class Transform:
         items = self._items(what, names)
         for name in items:
             if not isinstance(name, str) or not re.fullmatch(r"[^\s,;:=]+", name):
-                raise self._wrong(f"{what} holds {name!r}, not the name of a label", "names here have no spaces and none of , ; : =")
+                raise self._wrong(f"{what} holds {name!r}, not the name of a label", "names must not contain spaces or any of , ; : =")
         return tuple(str(name) for name in items)
 
     def _mode(self, padding_mode: object) -> str:
@@ -269,7 +269,7 @@ class Pad(Transform):
 
     def _options(self) -> dict[str, Any]:
         if not self.padding:
-            raise self._wrong("as a transform it wants borders", "Pad(4); Pad() without any is for collate=")
+            raise self._wrong("as a transform it needs the widths of borders", "Pad(4); Pad() without any is for collate=")
         return {"padding": self.padding, "fill": self.fill, "padding_mode": self.padding_mode, "mask_fill": self.mask_fill or None}
 
 

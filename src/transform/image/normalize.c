@@ -16,7 +16,7 @@ static int normalize_check(void *params, struct fb_error *e)
         return error_set(e, FB_E_USAGE, "transform", "normalize: mean= and std= want three numbers each (red, green, blue)");
     for (int c = 0; c < 3; c++)
         if (!isfinite(1.0f / (float)p->std.value[c]))
-            return error_set(e, FB_E_USAGE, "transform", "normalize: std= must not be 0, nor nearer to it than 3e-39");
+            return error_set(e, FB_E_USAGE, "transform", "normalize: std= must be at least 3e-39 away from 0");
     return 0;
 }
 

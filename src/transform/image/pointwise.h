@@ -1,4 +1,4 @@
-/* What steps that work pixel by pixel, in place, share. */
+/* Shared by the steps that work pixel by pixel, in place. */
 #ifndef FB_TRANSFORM_IMAGE_POINTWISE_H
 #define FB_TRANSFORM_IMAGE_POINTWISE_H
 

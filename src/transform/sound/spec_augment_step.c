@@ -16,9 +16,9 @@ static const struct option mask_options[] = {
     {"time_mask_param", OPTION_INT, AT(time_mask_param), 0, 1e9, NULL, "N", "the longest stretch, in frames"},
     {"n_freq_masks", OPTION_INT, AT(n_freq_masks), 0, SPEC_MAX_MASKS, NULL, "N", "bands to blank; default 1"},
     {"n_time_masks", OPTION_INT, AT(n_time_masks), 0, SPEC_MAX_MASKS, NULL, "N", "stretches to blank; default 1"},
-    {"p", OPTION_DOUBLE, AT(p), 0, 1, NULL, "P", "no stretch is longer than this share of the frames; 1"},
-    {"fill", OPTION_DOUBLE, AT(fill), -1e30, 1e30, NULL, "X", "what is put there; 0"},
-    {"mean", OPTION_FLAG, AT(mean), 0, 0, NULL, NULL, "the spectrogram's mean is put there"},
+    {"p", OPTION_DOUBLE, AT(p), 0, 1, NULL, "P", "longest stretch, as a share of the frames; default 1"},
+    {"fill", OPTION_DOUBLE, AT(fill), -1e30, 1e30, NULL, "X", "value to fill with; default 0"},
+    {"mean", OPTION_FLAG, AT(mean), 0, 0, NULL, NULL, "fill with the mean of the spectrogram"},
     {0},
 };
 #undef AT
@@ -47,7 +47,7 @@ static int masks_shape(void *params, struct planes *s, struct fb_error *e)
     if (s->rows && s->rows <= UINT32_MAX)
         return 0;
     return s->is_sound
-               ? error_set(e, FB_E_USAGE, "transform", "spec_augment stands behind log_mel")
+               ? error_set(e, FB_E_USAGE, "transform", "spec_augment must come after log_mel")
                : error_set(e, FB_E_USAGE, "transform", "spec_augment takes spectrograms: samples of two dimensions, mels and frames");
 }
 

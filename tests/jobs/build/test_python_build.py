@@ -345,7 +345,7 @@ def test_masks_are_drawn_by_position_and_change_with_the_epoch(wavs: Path) -> No
 
 
 def test_wrong_steps_are_refused_in_words(wavs: Path) -> None:
-    with pytest.raises(fb.Error, match="behind log_mel"):
+    with pytest.raises(fb.Error, match="after log_mel"):
         fb.Loader(wavs, transforms=[*CLIP, fb.SpecAugment(4, 4), fb.LogMel()])
     with pytest.raises(fb.Error, match="CropOrPad"):
         fb.Loader(wavs, transforms=[fb.LogMel()])

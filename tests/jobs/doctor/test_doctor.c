@@ -189,7 +189,7 @@ static struct doctor_result features(uint64_t chunk_rows, uint64_t chunk_columns
 {
     struct doctor_result r = photos(20000);
     r.samples = 1000000;
-    r.data.samples = r.data.looked = 1;
+    r.data.samples = r.data.examined = 1;
     r.data.has_rows = true;
     r.output_bytes = 4000;
     r.warm_rate = 40000, r.first_cpu_s = 1e-4, r.known_cpu_s = 1e-4;

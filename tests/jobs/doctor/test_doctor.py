@@ -117,7 +117,7 @@ def test_a_row_that_lies_in_many_chunks_is_named_with_the_command_that_mends_it(
     assert found["bad_chunks"] == {"array": "x", "chunk_rows": 500, "chunks_per_row": 8, "wanted_chunk_rows": 1024}
     assert any(row["command"] == f"fullbore pack {path} --rechunk 1024 -o rechunked.h5" for row in found["table"])
     text = doctor(path).stdout
-    assert "badly for rows: one row of x lies in 8 chunks" in text and "to know" in text
+    assert "slow for rows: one row of x lies in 8 chunks" in text and "to know" in text
 
 
 def test_bags_are_whole_files_put_together_as_asked(tmp_path: Path) -> None:

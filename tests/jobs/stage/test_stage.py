@@ -173,7 +173,7 @@ def test_packs_of_several_folders(env: dict[str, str], imagenet: Path, tmp_path:
     assert (tmp_path / "copy/x.tar").read_bytes() == (tmp_path / "a/x.tar").read_bytes()
     assert (tmp_path / "copy/y.tar").read_bytes() == (tmp_path / "b/y.tar").read_bytes()
     done = run(env, "stage", f"{tmp_path}/{{a,b}}/x.tar", tmp_path / "other", code=2)
-    assert "have one name" in done.stderr and not (tmp_path / "other").exists()
+    assert "have the same name" in done.stderr and not (tmp_path / "other").exists()
 
 
 def test_a_manifest_and_its_files(env: dict[str, str], imagenet: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-/* The filters of one HDF5 chunk undone: deflate, shuffle, fletcher32, lzf, lz4, zstd, and the bare deflate of a zip member.
+/* Decompressing one HDF5 chunk, that is undoing its filters: deflate, shuffle, fletcher32, lzf, lz4, zstd, and the bare deflate of a zip
+ * member.
  *
- * The size that must come out is known beforehand and is demanded; a stream that gives more or less is damage. Intermediate results lie in
+ * The decompressed size is known beforehand; a stream that gives more or less is damaged. Intermediate results lie in
  * two buffers that grow to the largest chunk and are counted in the budget; the last filter undone writes straight into the caller's place.
  */
 #ifndef FB_CODEC_ARRAY_HDF5_DECOMPRESS_H

@@ -1,6 +1,6 @@
-/* HDF5: a helper program looks into the file with libhdf5 and tells where its arrays lie; everything else is done here.
+/* HDF5: a helper program opens the file with libhdf5 and reports where its arrays lie; everything else is done here.
  *
- * What it tells is a record as array_record_write makes them, believed as little as the file itself. Arrays that only libhdf5 can read
+ * The report is a record as array_record_write makes it, and is checked like the file itself. Arrays that only libhdf5 can read
  * (ARRAY_OPAQUE) are read by the helper too, in pieces of at most 16 MiB.
  */
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Answers of the helper: every number is checked before it is believed, every byte is awaited only until the deadline. */
+/* Answers of the helper: every number is checked before it is used, and no byte is waited for beyond the deadline. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 static int broken(struct fb_error *e, const char *how)
 {
-    return error_set(e, FB_E_DATA, "decode", "reading its structure %s: the file is taken for damaged", how);
+    return error_set(e, FB_E_DATA, "decode", "reading its structure %s, so the file is treated as damaged", how);
 }
 
 static int wait_for(int fd, uint64_t deadline_ns)
@@ -33,9 +33,9 @@ static int receive(int fd, uint64_t deadline_ns, void *out, size_t n, struct fb_
             continue;
         }
         if (got == 0 || (errno != EAGAIN && errno != EINTR))
-            return broken(e, "ended the HDF5 helper");
+            return broken(e, "crashed the HDF5 helper");
         if (errno == EAGAIN && wait_for(fd, deadline_ns) == 0 && clock_now_ns() >= deadline_ns) {
-            broken(e, "took longer than the HDF5 helper may take");
+            broken(e, "exceeded the time limit of the HDF5 helper");
             error_remedy(e, "if the storage is slow rather than the file damaged, set FULLBORE_HDF5_TIMEOUT to more seconds");
             return FB_E_DATA;
         }
@@ -55,7 +55,7 @@ static int take_refusal(const struct hdf5_answer *a, const char *text, struct fb
     size_t length = strnlen(text, a->bytes);
     text_escape(text, cause, sizeof(cause));
     text_escape(length < a->bytes ? text + length + 1 : "", remedy, sizeof(remedy));
-    error_set(e, code, "decode", "%s", cause[0] ? cause : "the HDF5 helper gives no reason");
+    error_set(e, code, "decode", "%s", cause[0] ? cause : "the HDF5 helper gave no reason");
     if (remedy[0])
         error_remedy(e, "%s", remedy);
     return code;
@@ -89,7 +89,7 @@ int hdf5_take_answer(int fd, uint64_t deadline_ns, const struct hdf5_question *q
     else
         is_right = is_right && (q->op == HDF5_ROWS ? a.bytes == q->bytes : a.bytes <= HDF5_MAX_RECORD);
     if (!is_right)
-        return broken(e, "made the HDF5 helper answer nonsense");
+        return broken(e, "made the HDF5 helper send an invalid answer");
     if (a.code < 0)
         FB_TRY(receive(fd, deadline_ns, text, a.bytes, e));
     else if (q->op == HDF5_ROWS)

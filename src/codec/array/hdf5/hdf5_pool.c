@@ -98,7 +98,7 @@ static int start(struct helper *h, struct fb_error *e)
 }
 
 /* Ends it whatever it does. The host may have reaped it already: then there is nothing to wait for. One that does not die even so hangs
- * in the kernel, on storage that does not answer: it is left behind, and nobody else hangs with it. */
+ * in the kernel, on storage that does not answer: it is abandoned, and no other thread hangs with it. */
 static void stop(struct helper *h)
 {
     if (h->handle >= 0)
@@ -179,7 +179,7 @@ static int ask_once(struct helper *h, const struct hdf5_question *q, uint64_t de
 {
     *is_broken = true;
     if (!send_question(h, q, hdf5_timeout_s()))
-        return error_set(e, FB_E_DATA, "decode", "reading its structure ended the HDF5 helper: the file is taken for damaged");
+        return error_set(e, FB_E_DATA, "decode", "reading its structure crashed the HDF5 helper, so the file is treated as damaged");
     h->uses++;
     return hdf5_take_answer(h->fd, deadline_ns, q, record, n, rows, is_broken, e);
 }

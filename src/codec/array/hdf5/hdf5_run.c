@@ -206,7 +206,7 @@ static int follow(struct running *x, int *status, struct fb_error *e)
     }
 }
 
-/* However it ends, nobody writes to the file afterwards; or, if even SIGKILL does not end it, we know of it. */
+/* However it ends, it does not write to the file afterwards; if even SIGKILL does not end it, the caller learns that. */
 static void end_it(struct running *x, struct fb_error *e)
 {
     int status;

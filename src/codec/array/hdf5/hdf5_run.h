@@ -1,8 +1,7 @@
-/* Starting fullbore-hdf5, and waiting for it no longer than it gets on.
+/* Starting fullbore-hdf5, and waiting for it only while it makes progress.
  *
- * It is started with next to no environment (what belongs to the host, secrets among it, is none of its business), and a wait for it never
- * lasts for ever: it is killed, and if even that does not end it (it hangs in the kernel, on storage that does not answer), it is left
- * behind.
+ * It starts with a nearly empty environment, since the host's may hold secrets. Waiting always ends: a helper without progress is killed,
+ * and if even that does not end it (it hangs in the kernel, on storage that does not answer), it is abandoned.
  */
 #ifndef FB_CODEC_ARRAY_HDF5_HDF5_RUN_H
 #define FB_CODEC_ARRAY_HDF5_HDF5_RUN_H
@@ -13,11 +12,11 @@
 
 #include "base/error.h"
 
-/* Seconds that an answer may take, or work without getting on: FULLBORE_HDF5_TIMEOUT, else 120. */
+/* Seconds that an answer may take, or that work may go without progress: FULLBORE_HDF5_TIMEOUT, else 120. */
 uint32_t hdf5_timeout_s(void);
 
 /* Starts it: `verb` ("adopt"; NULL: none) and, with one, our process id as its arguments. fd[i] becomes to[i]; those must not overlap.
- * What is not given of 0 to 2 is /dev/null. Returns an errno. */
+ * Descriptors 0 to 2 that are not given become /dev/null. Returns an errno. */
 int hdf5_spawn(const char *path, const char *verb, int count, const int *fd, const int *to, pid_t *pid);
 
 /* Waits until it has ended, `limit_ms` at most. `handle`: its pidfd, or -1. 1: *status is its; 0: it has not; -1: it is no child any

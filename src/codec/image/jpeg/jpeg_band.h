@@ -7,7 +7,7 @@
 #ifndef FB_CODEC_IMAGE_JPEG_JPEG_BAND_H
 #define FB_CODEC_IMAGE_JPEG_JPEG_BAND_H
 
-#include "codec/image/jpeg/jpeg_kernels.h"
+#include "codec/image/jpeg/kernels/jpeg_kernels.h"
 #include "model/codec_ops.h"
 
 struct jpeg_band {

@@ -5,7 +5,7 @@
 #ifndef FB_CODEC_IMAGE_JPEG_JPEG_STREAM_H
 #define FB_CODEC_IMAGE_JPEG_JPEG_STREAM_H
 
-#include "codec/image/jpeg/jpeg_kernels.h"
+#include "codec/image/jpeg/kernels/jpeg_kernels.h"
 
 /* How far a lane can read, whatever the bits are. The entropy decoder itself checks nothing, so this must hold:
  *

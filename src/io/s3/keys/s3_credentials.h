@@ -1,6 +1,6 @@
-/* Whose keys sign: environment -> profile files -> web identity -> container -> instance metadata (IMDSv2). The first that has any is used
- * from then on. Keys that expire are fetched anew, on a thread of its own, while the old ones still work. Keys that have expired before
- * they came are used all the same: the clock may be wrong, and the server knows better.
+/* Where the keys that sign requests come from: environment -> profile files -> web identity -> container -> instance metadata (IMDSv2). The
+ * first that has any is used from then on. Keys that expire are renewed on a separate thread while the old ones still work. Keys that are
+ * already expired when they arrive are tried anyway: this machine's clock may be wrong, and the server decides.
  *
  * Safety: open, now, refuse and close belong to one thread at a time (the loop's, once it runs); the refreshing thread only writes `next`
  * and then sets its state. The keys that `now` returned are valid until the next call.
@@ -15,7 +15,8 @@
 
 struct s3_credentials;
 
-/* Fetches the first keys; may take seconds when a server has to be asked. FB_E_NOT_FOUND: nobody has any, and what can be done. */
+/* Fetches the first keys; may take seconds when a server has to be asked. FB_E_NOT_FOUND: no source has keys; the remedy says what to do.
+ * */
 int s3_credentials_open(struct s3_credentials **out, const struct s3_place *p, const struct log *log, struct fb_error *e);
 /* `wake` is called from the refreshing thread when it is over. */
 void s3_credentials_on_refresh(struct s3_credentials *c, void (*wake)(void *ctx), void *ctx);

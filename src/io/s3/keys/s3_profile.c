@@ -60,7 +60,7 @@ static bool copy(struct span v, char *out, size_t out_size)
     return true;
 }
 
-struct looking {
+struct profile_search {
     const char *key, *inner; /* inner: what follows the dot, or NULL */
     size_t key_length;
     bool is_inside, is_below; /* in the section; below the outer key */
@@ -69,7 +69,7 @@ struct looking {
     bool is_found;
 };
 
-static void look_at(struct looking *l, struct span raw)
+static void search_line(struct profile_search *l, struct span raw)
 {
     struct span line = trimmed(raw.at, raw.at + raw.n);
     if (line.n == 0 || line.at[0] == '#' || line.at[0] == ';')
@@ -97,7 +97,7 @@ static struct span next_line(const char **at, const char *end)
 bool s3_profile_find(const char *text, size_t n, const char *section, const char *key, char *out, size_t out_size)
 {
     const char *dot = strchr(key, '.'), *at = text, *end = text + n;
-    struct looking l = {
+    struct profile_search l = {
         .key = key, .inner = dot ? dot + 1 : NULL, .key_length = dot ? (size_t)(dot - key) : strlen(key), .out = out, .out_size = out_size};
     while (at < end) {
         struct span raw = next_line(&at, end), line = trimmed(raw.at, raw.at + raw.n);
@@ -105,7 +105,7 @@ bool s3_profile_find(const char *text, size_t n, const char *section, const char
             l.is_inside = is_section(line, section);
             l.is_below = false;
         } else {
-            look_at(&l, raw);
+            search_line(&l, raw);
         }
     }
     return l.is_found;

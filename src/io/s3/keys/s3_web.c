@@ -225,7 +225,7 @@ struct sts_work {
 static int ask_sts(const struct s3_asking *a, const char *role, const char *token, size_t n, struct s3_keys *out, struct fb_error *e)
 {
     char url[600];
-    FB_TRY(curl_late_open(e));
+    FB_TRY(curl_dynlib_open(e));
     struct sts_work *w = s3_secret_map(sizeof(*w));
     if (!w)
         return error_set(e, FB_E_NOMEM, "read", "no memory for credentials");
@@ -326,7 +326,7 @@ int s3_keys_from_container(const struct s3_asking *a, struct s3_keys *out, struc
         snprintf(url, sizeof(url), "%s", full);
     if (!may_be_asked(url))
         return error_set(e, FB_E_USAGE, "read", "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this machine");
-    FB_TRY(curl_late_open(e));
+    FB_TRY(curl_dynlib_open(e));
     struct agent_work *w = s3_secret_map(sizeof(*w));
     if (!w)
         return error_set(e, FB_E_NOMEM, "read", "no memory for credentials");
@@ -360,13 +360,13 @@ static bool ask_instance(const struct s3_asking *a, struct instance_work *w, con
     return ask(a, &q, &w->answer) == CURLE_OK && w->answer.status == 200;
 }
 
-/* An instance without metadata (not at Amazon, or switched off) is no error: nobody is there. */
+/* An instance without metadata (not at Amazon, or switched off) is no error: there is no server. */
 int s3_keys_from_instance(const struct s3_asking *a, struct s3_keys *out, struct fb_error *e)
 {
     const char *is_disabled = getenv("AWS_EC2_METADATA_DISABLED");
     if (is_disabled && strcasecmp(is_disabled, "true") == 0)
         return 0;
-    FB_TRY(curl_late_open(e));
+    FB_TRY(curl_dynlib_open(e));
     struct instance_work *w = s3_secret_map(sizeof(*w));
     if (!w)
         return error_set(e, FB_E_NOMEM, "read", "no memory for credentials");

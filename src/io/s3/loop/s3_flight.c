@@ -80,7 +80,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
     if (f->body != S3_UNKNOWN && left > f->body - f->got) {
         if (!f->task->wanted.may_skip) { /* longer than announced */
             f->verdict = S3_NONSENSE;
-            f->why = "more bytes came than were announced";
+            f->why = "the server sent more bytes than it announced";
             return 0;
         }
         left = (size_t)(f->body - f->got);

@@ -107,7 +107,7 @@ static int open_parts(struct s3_loop *l, const char *url, struct fb_error *e)
 int s3_loop_open(struct s3_loop **out, const char *url, const struct s3_options *o, const struct log *log, struct fb_error *e)
 {
     *out = NULL;
-    FB_TRY(curl_late_open(e));
+    FB_TRY(curl_dynlib_open(e));
     struct s3_loop *l = io_alloc(sizeof(*l), e);
     if (!l)
         return FB_E_NOMEM;

@@ -40,9 +40,9 @@ struct s3_loop {
     uint32_t all_count, all_capacity;
     struct s3_pace pace;
     struct s3_hedge hedge;
-    uint64_t looked_ns; /* when it was last decided what goes next */
+    uint64_t scheduled_ns; /* when it was last decided what goes next */
     int64_t clock_offset_s;
-    int mended; /* clock and region corrections so far: a server that wants ever another is not followed */
+    int corrections; /* clock and region corrections so far: a server that wants ever another is not followed */
     struct rng rng;
 
     /* relaxed: figures for people */

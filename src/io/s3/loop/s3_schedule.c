@@ -1,4 +1,5 @@
-/* What goes next: which task gets a flight, which flight a second one beside it, and what becomes of an answer. The loop's thread only. */
+/* Scheduling requests: which task gets a flight, which late flight gets a second one beside it, and what happens after an answer. Runs on
+ * the loop's thread only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "base/clock.h"
 #include "io/s3/loop/s3_loop_internal.h"
 
-enum { MOST_REDIRECTS = 3, FIRST_WAIT_MS = 50, MOST_WAIT_MS = 10000, MOST_MENDED = 3 };
+enum { MOST_REDIRECTS = 3, FIRST_WAIT_MS = 50, MOST_WAIT_MS = 10000, MOST_CORRECTIONS = 3 };
 static const uint64_t second_ns = 1000000000;
 
 static void count(_Atomic uint64_t *n)
@@ -94,7 +95,7 @@ static void land(struct s3_loop *l, struct s3_flight *f)
 }
 
 /* Inside libcurl, which does not let handles be removed: it is done after. */
-static void lose(struct s3_loop *l, struct s3_flight *f)
+static void retire_flight(struct s3_loop *l, struct s3_flight *f)
 {
     if (f->first_ns == 0)
         s3_hedge_note(&l->hedge, clock_now_ns() - f->started_ns);
@@ -130,7 +131,7 @@ void s3_loop_takes(void *ctx, struct s3_flight *f)
     if (f->is_hedge)
         count(&l->hedges_won);
     if (other)
-        lose(l, other);
+        retire_flight(l, other);
 }
 
 int s3_loop_closes(void *ctx, curl_socket_t fd)
@@ -358,11 +359,11 @@ static void follow(struct s3_loop *l, struct s3_task *t, const char *location, s
 }
 
 /* What we can set right ourselves, a few times. */
-static void mend(struct s3_loop *l, struct s3_task *t, struct s3_outcome *out, int64_t date_s, struct fb_error *e)
+static void correct_and_retry(struct s3_loop *l, struct s3_task *t, struct s3_outcome *out, int64_t date_s, struct fb_error *e)
 {
     bool is_new = out->next == S3_NEXT_CLOCK ? llabs(date_s - (int64_t)time(NULL) - l->clock_offset_s) > 60
                                              : strcmp(out->region, l->place.region) != 0;
-    if (is_new && l->mended++ >= MOST_MENDED) {
+    if (is_new && l->corrections++ >= MOST_CORRECTIONS) {
         fail(l, t, e);
         return;
     }
@@ -375,7 +376,7 @@ static void mend(struct s3_loop *l, struct s3_task *t, struct s3_outcome *out, i
             fail(l, t, e);
             return;
         }
-        log_line(&l->log, LOG_INFO, "S3: the bucket %s is in %s; AWS_REGION=%s saves the detour", l->place.bucket, l->place.region,
+        log_line(&l->log, LOG_INFO, "S3: the bucket %s is in %s; set AWS_REGION=%s to avoid the redirect", l->place.bucket, l->place.region,
                  l->place.region);
     }
     try_again(l, t, 0, e);
@@ -385,7 +386,7 @@ static void go_on(struct s3_loop *l, struct s3_task *t, struct s3_flight *f, str
 {
     switch (out->next) {
     case S3_NEXT_CLOCK:
-    case S3_NEXT_REGION: mend(l, t, out, f->answer.date_s, e); return;
+    case S3_NEXT_REGION: correct_and_retry(l, t, out, f->answer.date_s, e); return;
     case S3_NEXT_REDIRECT: follow(l, t, f->answer.location, e); return;
     case S3_NEXT_KEYS:
         s3_credentials_refuse(l->credentials, f->keys);
@@ -446,7 +447,7 @@ void s3_schedule_answers(struct s3_loop *l)
 
 void s3_schedule(struct s3_loop *l)
 {
-    uint64_t now = l->looked_ns = clock_now_ns();
+    uint64_t now = l->scheduled_ns = clock_now_ns();
     take_submitted(l);
     launch_all(l, now);
     launch_hedges(l, now);
@@ -454,11 +455,11 @@ void s3_schedule(struct s3_loop *l)
     atomic_store_explicit(&l->in_flight_shown, l->flight_count, memory_order_relaxed);
 }
 
-/* What was due already when we last looked waits for something that wakes us by itself: room in the window or a token for a second
- * flight (an answer brings them), or keys (their thread does). To wait for its time would be not to wait at all. */
+/* A task that was already due at the last scheduling waits for an event that wakes us by itself: room in the window or a token for a second
+ * flight (an answer brings them), or keys (their thread brings them). Using its due time would mean not sleeping at all. */
 static uint64_t sooner(const struct s3_loop *l, uint64_t due_ns, uint64_t at_ns)
 {
-    return at_ns > l->looked_ns && at_ns < due_ns ? at_ns : due_ns;
+    return at_ns > l->scheduled_ns && at_ns < due_ns ? at_ns : due_ns;
 }
 
 uint64_t s3_schedule_due_ns(const struct s3_loop *l)

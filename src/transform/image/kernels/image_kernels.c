@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "transform/image/kernels/color_c.h"
-#include "transform/image/kernels/resample_c.h"
+#include "transform/image/kernels/resample/resample_c.h"
 #include "transform/image/kernels/store_c.h"
 
 const struct kernels kernels_c = {

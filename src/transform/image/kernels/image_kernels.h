@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "transform/image/levels.h"
-#include "transform/image/kernels/resample.h"
+#include "transform/image/kernels/resample/resample.h"
 
 #define KERNEL_ROWS_WORK(WIDTH, CHANNELS) ((size_t)(WIDTH) * (size_t)(CHANNELS) * 32)
 

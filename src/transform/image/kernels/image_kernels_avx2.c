@@ -1,6 +1,6 @@
 #include "transform/image/kernels/color_avx2.h"
 #include "transform/image/kernels/image_kernels.h"
-#include "transform/image/kernels/resample_avx2.h"
+#include "transform/image/kernels/resample/resample_avx2.h"
 #include "transform/image/kernels/store_avx2.h"
 
 void kernels_add_avx2(struct kernels *k)

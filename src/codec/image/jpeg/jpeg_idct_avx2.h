@@ -1,8 +1,0 @@
-#ifndef FB_CODEC_IMAGE_JPEG_JPEG_IDCT_AVX2_H
-#define FB_CODEC_IMAGE_JPEG_JPEG_IDCT_AVX2_H
-
-#include "codec/image/jpeg/jpeg_kernels.h"
-
-jpeg_idct_fn jpeg_idct_avx2, jpeg_idct_4_avx2, jpeg_idct_2_avx2;
-
-#endif

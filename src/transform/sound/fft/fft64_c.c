@@ -1,0 +1,3 @@
+#define FFT_IS_DOUBLE
+#define FFT_NAME(x) x##_c
+#include "transform/sound/fft/fft_body.h"

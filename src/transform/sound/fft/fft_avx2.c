@@ -1,0 +1,2 @@
+#define FFT_NAME(x) x##_avx2
+#include "transform/sound/fft/fft_body.h"

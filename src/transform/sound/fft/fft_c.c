@@ -1,0 +1,2 @@
+#define FFT_NAME(x) x##_c
+#include "transform/sound/fft/fft_body.h"

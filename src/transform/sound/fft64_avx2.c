@@ -1,3 +1,0 @@
-#define FFT_IS_DOUBLE
-#define FFT_NAME(x) x##_avx2
-#include "transform/sound/fft_body.h"

@@ -1,2 +1,0 @@
-#define FFT_NAME(x) x##_avx2
-#include "transform/sound/fft_body.h"

@@ -1,2 +1,0 @@
-#define FFT_NAME(x) x##_c
-#include "transform/sound/fft_body.h"

@@ -1,2 +1,0 @@
-#define LOG_MEL_NAME(x) x##_avx2
-#include "transform/sound/log_mel_body.h"
