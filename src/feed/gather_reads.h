@@ -7,7 +7,7 @@
 #ifndef FB_FEED_GATHER_READS_H
 #define FB_FEED_GATHER_READS_H
 
-#include "feed/crew.h"
+#include "feed/worker.h"
 #include "model/array/array.h"
 
 /* A file that was opened for a load. */

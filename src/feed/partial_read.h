@@ -8,7 +8,7 @@
 #ifndef FB_FEED_PARTIAL_READ_H
 #define FB_FEED_PARTIAL_READ_H
 
-#include "feed/crew.h"
+#include "feed/worker.h"
 
 enum { PART_FROM_BYTES = 256 << 10 };
 

@@ -1,7 +1,7 @@
 /* Steps on whole samples of arrays: spectrograms that somebody stored. They run in the sample's place; halves are widened for them. */
 #include "codec/array/convert/array_convert.h"
 #include "feed/arrays.h"
-#include "feed/crew.h"
+#include "feed/worker.h"
 
 static int refuse(const char *why, struct fb_error *e)
 {

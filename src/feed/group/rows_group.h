@@ -5,7 +5,7 @@
 #include "codec/array/array_rows.h"
 #include "feed/array_walk.h"
 #include "feed/arrays.h"
-#include "feed/crew.h"
+#include "feed/worker.h"
 
 struct group {
     struct feed *f;

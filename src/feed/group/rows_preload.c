@@ -4,7 +4,7 @@
 
 #include "base/text/text.h"
 #include "base/thread.h"
-#include "feed/crew.h"
+#include "feed/worker.h"
 #include "feed/group/rows_group.h"
 
 enum { PIECE_BYTES = 1 << 20, THREADS_MOST = 64 };

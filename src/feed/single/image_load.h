@@ -2,7 +2,7 @@
 #ifndef FB_FEED_SINGLE_IMAGE_LOAD_H
 #define FB_FEED_SINGLE_IMAGE_LOAD_H
 
-#include "feed/crew.h"
+#include "feed/worker.h"
 
 /* The header of a sample's bytes; *codec is NULL for bare pixels. */
 int image_load_header(const struct feed *f, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec,

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text/text.h"
-#include "feed/crew.h"
+#include "feed/worker.h"
 #include "feed/load_ops.h"
 #include "feed/partial_read.h"
 
