@@ -85,6 +85,7 @@ int gather_resume(struct feed *f, struct gather *g, struct load *l, struct fb_er
 /* What is to be had from the stage next, if that is `what`; NULL: it is not, since `what` was not listed. */
 uint8_t *gather_next(struct gather *g, const void *what);
 
-void waited_free(struct feed *f, struct waited *x);
+/* load_ops.drop_waited */
+void gather_drop(struct feed *f, struct load *l);
 
 #endif

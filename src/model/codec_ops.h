@@ -17,6 +17,9 @@ enum { CODEC_PROBE_BYTES = 16, CODEC_MAX = 16 };
 /* How a region was decoded, for the statistics. */
 enum codec_way { CODEC_PLAIN, CODEC_BY_RECORD, CODEC_FALLBACK, CODEC_WAYS };
 
+/* Besides 0 and errors: not so, but with more of the file, or without a taker of rows. */
+enum { CODEC_CALL_AGAIN = 1 };
+
 /* Somebody who takes the rows of a region as they are decoded, so that they need not all lie in memory. `out` then has memory for
  * CODEC_RING_ROWS rows: row y is at y % CODEC_RING_ROWS of it. The codec calls `take` after half of these at most, top to bottom, and from
  * the top again if it has to start over; the taker may leave the other half for later. */

@@ -86,7 +86,7 @@ int probe_read_rows(struct feed *f, const struct probed_file *o, const struct ar
     struct bytes b = {o->bytes, o->file->object_size};
     struct open_file open = {o->fd, o->seen->offset};
     char *path = o->bytes ? NULL : full_path(&f->dataset, o->seen);
-    struct array_source s = {.path = path, .size = b.size, .allows_external = f->arrays->allows_external};
+    struct array_source s = {.path = path, .size = b.size, .allows_external = arrays_of(f)->allows_external};
     s.read = o->bytes ? read_bytes : read_file;
     s.ctx = o->bytes ? (void *)&b : &open;
     int rc = ops->read_rows(&s, l, first, rows, out, e);
@@ -191,7 +191,7 @@ static bool is_sound(const struct array_file *file)
 
 int probe_check_kind(const struct feed *f, const char *key, const struct array_file *file, struct fb_error *e)
 {
-    bool wants_sound = f->arrays->is_sound;
+    bool wants_sound = arrays_of(f)->is_sound;
     if (file->count == 0 || is_sound(file) == wants_sound)
         return 0;
     error_set(e, FB_E_DATA, "decode", wants_sound ? "it holds arrays (%s), not sound" : "it holds sound (%s), not arrays", file->format);
@@ -233,7 +233,7 @@ bool probe_is_known(struct feed *f, const struct catalog_sample *s)
 /* Looks, and keeps what was found if the file stayed the same meanwhile. */
 static int look_anew(struct feed *f, const struct catalog_sample *s, int fd, struct array_file *out, struct fb_error *e)
 {
-    FB_TRY(describe_open(&f->dataset, s, fd, f->arrays->allows_external, out, e));
+    FB_TRY(describe_open(&f->dataset, s, fd, arrays_of(f)->allows_external, out, e));
     int rc = probe_check_named(f, s, fd, e); /* a format's reader in another process opens the name again */
     if (rc < 0)
         array_file_free(out);

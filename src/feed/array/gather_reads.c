@@ -291,12 +291,14 @@ int gather_resume(struct feed *f, struct gather *g, struct load *l, struct fb_er
     return 0;
 }
 
-void waited_free(struct feed *f, struct waited *x)
+void gather_drop(struct feed *f, struct load *l)
 {
+    struct waited *x = l->waited;
     if (!x)
         return;
     for (uint32_t i = 0; i < x->files; i++)
         close_file(&x->file[i]);
     budget_give(f->budget, MEMORY_READS, x->taken);
     free(x);
+    l->waited = NULL;
 }

@@ -146,8 +146,8 @@ static void drop_redo(struct feed *f)
 
 void feed_finish(struct feed *f)
 {
-    void (*map_done)(void *) = f->map_done;
-    void *map_ctx = f->map_ctx;
+    void (*closed)(void *) = f->closed;
+    void *closed_ctx = f->closed_ctx;
     ask_to_end(f); /* once more: who was late may have planned a batch, or had the lock when it was asked for */
     uint32_t reads = f->io ? f->io->ops->close(f->io, io_ends_ns) : 0;
     bool is_stuck = !device_copy_stop(f, device_ends_ns) || reads;
@@ -168,8 +168,8 @@ void feed_finish(struct feed *f)
         source_cache_close(f);
         feed_unref(f);
     }
-    if (map_done)
-        map_done(map_ctx); /* last: it may wait for the interpreter, or end this thread with it */
+    if (closed)
+        closed(closed_ctx); /* last: it may wait for the interpreter, or end this thread with it */
 }
 
 /* `late` threads are still inside. is_locked: one of them, or a device's, has the feed's lock. */

@@ -46,13 +46,12 @@ static void fill_progress(struct metrics *m, struct feed *f)
     metrics_set(m, "catalog.samples", catalog_count(f->dataset.catalog));
 }
 
-/* The caller's functions: seconds inside them, and seconds spent waiting to be let in (Python's lock). */
-static void fill_maps(struct metrics *m, struct feed *f)
+static void fill_functions(struct metrics *m, struct feed *f)
 {
     uint64_t busy = 0, wait = 0;
-    for (int i = 0; i < f->chain.map_count; i++) {
-        busy += get(&f->map_ns[i]);
-        wait += get(&f->map_wait_ns[i]);
+    for (const struct feed_function *x = f->function; x < f->function + f->function_count; x++) {
+        busy += get(&x->busy_ns);
+        wait += get(&x->wait_ns);
     }
     metrics_set_ns(m, "map_seconds", busy);
     metrics_set_ns(m, "gil_wait_seconds", wait);
@@ -109,14 +108,11 @@ static void fill_stages(struct metrics *m, struct feed *f)
     }
 }
 
-static void fill_decoded(struct metrics *m, struct feed *f)
+static void fill_learnt(struct metrics *m, struct feed *f)
 {
     struct learnt_figures l = {0};
     if (f->learnt)
         learnt_read_figures(f->learnt, &l);
-    metrics_set(m, "regions.by_checkpoints", get(&f->decoded[CODEC_BY_RECORD]));
-    metrics_set(m, "regions.plainly", get(&f->decoded[CODEC_PLAIN]));
-    metrics_set(m, "regions.by_fallback", get(&f->decoded[CODEC_FALLBACK]));
     metrics_set(m, "learnt.records", l.records);
     metrics_set(m, "learnt.bytes", l.bytes);
     metrics_set(m, "learnt.found", l.found);
@@ -130,12 +126,15 @@ void feed_metrics(struct feed *f, struct metrics *m)
     metrics_clear(m);
     fill_place(m, f);
     fill_progress(m, f);
-    fill_maps(m, f);
+    fill_functions(m, f);
     fill_budget(m, f->budget);
     fill_io(m, f);
     source_cache_metrics(f, m);
     fill_stages(m, f);
-    fill_decoded(m, f);
+    fill_learnt(m, f);
+    metrics_set(m, "regions.by_checkpoints", 0); /* of kinds that decode no regions */
+    metrics_set(m, "regions.plainly", 0);
+    metrics_set(m, "regions.by_fallback", 0);
     if (f->kind->metrics)
         f->kind->metrics(f, m);
     device_copy_metrics(f, m);

@@ -60,9 +60,9 @@ static void fill_workers(struct feed *f, struct snapshot *s)
     meter_read(&f->meter, STAGE_DECODE, &decode);
     meter_read(&f->meter, STAGE_TRANSFORM, &transform);
     meter_read(&f->meter, STAGE_READ, &read);
-    for (int i = 0; i < f->chain.map_count; i++) {
-        mapped += get(&f->map_ns[i]);
-        locked += get(&f->map_wait_ns[i]);
+    for (const struct feed_function *x = f->function; x < f->function + f->function_count; x++) {
+        mapped += get(&x->busy_ns);
+        locked += get(&x->wait_ns);
     }
     double busy = least((double)decode.busy_ns + (double)transform.busy_ns + mapped, threads * wall);
     double idle = least(least((double)crew_idle_ns(), wait * threads), threads * wall - busy);

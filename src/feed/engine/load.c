@@ -6,9 +6,7 @@
 #include "base/clock.h"
 #include "base/text/text.h"
 #include "feed/crew.h"
-#include "feed/gather_reads.h"
 #include "feed/load_ops.h"
-#include "feed/partial_read.h"
 
 enum {
     WAITS_FOR_MEMORY = 200,
@@ -41,9 +39,8 @@ void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position
 
 void load_aim(struct feed *f, struct load *l, uint64_t sample)
 {
-    l->needs_aim = l->would_block = l->has_begun = false;
-    l->file = 0;
-    partial_read_give_up(l);
+    l->needs_aim = l->would_block = l->has_begun = l->is_further = false;
+    memset(l->own, 0, sizeof(l->own));
     l->selected = sample;
     l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
     struct fb_error *e = NULL;
@@ -55,7 +52,6 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample)
     }
     l->error = e;
     l->size = l->where.length;
-    l->may_part = f->reads_parts && l->size >= PART_FROM_BYTES;
     l->reads_itself = f->kind->reads_itself && f->kind->reads_itself(f, &l->where);
     l->slot->place[l->place].sample = l->sample;
     l->slot->place[l->place].key = l->where.key;
@@ -105,8 +101,8 @@ void load_finish(struct feed *f, struct load *l)
 {
     struct slot *s = l->slot;
     load_give_buffer_back(f, l);
-    waited_free(f, l->waited);
-    l->waited = NULL;
+    if (l->waited)
+        f->kind->drop_waited(f, l);
     error_free(l->error);
     l->error = NULL;
     atomic_store_explicit(&l->step, LOAD_IDLE, memory_order_relaxed);
@@ -156,29 +152,6 @@ bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error
 }
 
 /* ---- what all kinds need ---- */
-
-struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e)
-{
-    bool is_part = l->part != PART_ALL, is_whole = l->where.offset == 0 && l->where.length == l->where.object_size;
-    return (struct io_request){
-        .dir_fd = f->dataset.root_fd,
-        .path = l->where.object,
-        .offset = l->where.offset + l->part_first,
-        .length = is_part    ? l->part_last - l->part_first
-                  : is_whole ? IO_WHOLE
-                             : l->where.length,
-        .expected_size = l->size,
-        .has_fd = f->object_fd >= 0 && !is_whole,
-        .fd = f->object_fd,
-        .buffer = buffer + l->part_first,
-        .capacity = capacity - l->part_first,
-        .owner = l,
-        .goes_first = l->has_begun || l->attempt > 0,
-        .expected_mtime_ns = l->where.mtime_ns,
-        .must_match = !is_whole && !is_part, /* parts are compared by partial_read_is_spoilt */
-        .error = e,
-    };
-}
 
 void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e)
 {

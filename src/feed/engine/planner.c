@@ -15,7 +15,6 @@
 #include "base/thread.h"
 #include "feed/crew.h"
 #include "feed/load_ops.h"
-#include "feed/partial_read.h"
 #include "feed/source_cache.h"
 
 enum {
@@ -180,7 +179,7 @@ static void read_done(struct io_request *r)
 static void submit(struct feed *f, struct load *l, struct read_buffer *b)
 {
     l->buffer = b;
-    l->request = load_request(f, l, b->data, b->capacity, &b->error);
+    l->request = f->kind->request(f, l, b->data, b->capacity, &b->error);
     l->request.done = read_done;
     l->has_begun = true;
     load_step(l, LOAD_READING);
@@ -247,8 +246,8 @@ static bool issue(struct plan_state *p)
             p->todo = next;
             continue;
         }
-        if (l->may_part)
-            partial_read_prepare(f, l, &p->known);
+        if (f->kind->prepare)
+            f->kind->prepare(f, l, &p->known);
         if (l->error || l->reads_itself || goes_straight(f, l)) {
             *tail = l;
             tail = &l->next;

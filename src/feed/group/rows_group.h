@@ -29,7 +29,7 @@ static inline const struct array_object *object_at(struct group *g, uint32_t i, 
 {
     uint64_t at = place_at(g->l, i)->sample;
     if (!g->object || at - g->object->first >= g->object->rows)
-        g->object = arrays_object_of(g->f->arrays, at);
+        g->object = arrays_object_of(arrays_of(g->f), at);
     *row = at - g->object->first;
     return g->object;
 }

@@ -52,7 +52,7 @@ static void *preload_main(void *arg)
 {
     struct preload *p = arg;
     struct array_object *o = p->o;
-    size_t row_bytes = p->f->arrays->want[p->field].row_bytes;
+    size_t row_bytes = arrays_of(p->f)->want[p->field].row_bytes;
     struct worker w;
     worker_init(&w, p->f->budget);
     struct array_walk x = {.f = p->f, .w = &w};
@@ -95,7 +95,7 @@ static uint64_t rows_per_piece(const struct array_layout *l, size_t row_bytes)
 
 static int load_object(struct feed *f, struct array_object *o, int field, struct fb_error *e)
 {
-    size_t row_bytes = f->arrays->want[field].row_bytes;
+    size_t row_bytes = arrays_of(f)->want[field].row_bytes;
     if (o->rows == 0)
         return 0;
     o->resident[field] = memory_map(o->rows * row_bytes);
@@ -125,9 +125,9 @@ static bool must_be_resident(const struct arrays *a, int field)
 static int refuse(const struct feed *f, int field, bool is_everything, struct fb_error *e)
 {
     char need[32], limit[32];
-    const struct array_want *w = &f->arrays->want[field];
+    const struct array_want *w = &arrays_of(f)->want[field];
     error_set(e, FB_E_BUDGET, "feed", "'%s' has %s, which the memory budget of %s does not have left", w->name,
-              text_size(field_bytes(f->arrays, field), need, sizeof(need)),
+              text_size(field_bytes(arrays_of(f), field), need, sizeof(need)),
               text_size(atomic_load(&f->budget->limit), limit, sizeof(limit)));
     error_remedy(e, is_everything
                         ? "raise memory=, leave preload= out, or choose fewer fields="
@@ -137,7 +137,7 @@ static int refuse(const struct feed *f, int field, bool is_everything, struct fb
 
 static void unload_field(struct feed *f, int field)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     for (uint64_t i = 0; i < a->objects; i++) {
         struct array_object *o = &a->object[i];
         memory_unmap(o->resident[field], o->rows * a->want[field].row_bytes);
@@ -148,7 +148,7 @@ static void unload_field(struct feed *f, int field)
 
 static int load_field(struct feed *f, int field, struct fb_error *e)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     for (uint64_t i = 0; i < a->objects; i++) {
         int rc = load_object(f, &a->object[i], field, e);
         if (rc < 0) {
@@ -169,7 +169,7 @@ static int load_or_leave(struct feed *f, int field, bool is_wanted, bool is_must
         return rc;
     char line[1024];
     fb_format_error(e, line, sizeof(line));
-    log_line(&f->log, LOG_WARN, "'%s' is read row by row, not kept in memory: %s", f->arrays->want[field].name, line);
+    log_line(&f->log, LOG_WARN, "'%s' is read row by row, not kept in memory: %s", arrays_of(f)->want[field].name, line);
     error_clear(e);
     return 0;
 }
@@ -207,18 +207,18 @@ static uint64_t unfiltered_bytes(const struct arrays *a, uint64_t rows)
  * windows and batches at work are enough, in memory that is used again and stays in the processor's reach. */
 static void limit_to_windows(struct feed *f)
 {
-    struct chunk_cache *c = &f->arrays->cache;
+    struct chunk_cache *c = &arrays_of(f)->cache;
     uint64_t rows = 2 * (f->window_block * f->window_blocks + f->batch_size);
-    if (!f->arrays->is_chunked || !f->window_block || unfiltered_total(f->arrays) <= c->limit)
+    if (!arrays_of(f)->is_chunked || !f->window_block || unfiltered_total(arrays_of(f)) <= c->limit)
         return;
-    uint64_t wanted = unfiltered_bytes(f->arrays, rows);
+    uint64_t wanted = unfiltered_bytes(arrays_of(f), rows);
     c->limit = wanted < c->limit ? wanted : c->limit;
 }
 
 /* Chunks that will be unfiltered again and again, for want of memory to keep them in. */
 static void warn_of_chunks(const struct feed *f)
 {
-    const struct arrays *a = f->arrays;
+    const struct arrays *a = arrays_of(f);
     uint64_t room = atomic_load(&f->budget->limit) / 3, window = f->window_block * f->window_blocks;
     char need[32], has[32];
     if (!a->is_chunked || !f->is_shuffled || a->chunk_rows < 2)
@@ -242,7 +242,7 @@ static void warn_of_chunks(const struct feed *f)
 
 int rows_preload(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     bool is_everything = o->preload != 0;
     uint64_t limit = atomic_load(&f->budget->limit);
     for (int i = 0; i < a->count; i++) {

@@ -31,7 +31,7 @@ static int draw_instances(struct bag *b, uint64_t there, uint64_t wanted, struct
 
 int bag_pick(struct bag *b, uint64_t there, struct fb_error *e)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     if (a->steps.instances)
         return draw_instances(b, there, a->steps.instances, e);
     b->picked = (struct picked){.count = there};
@@ -72,7 +72,7 @@ static struct picked picked_of_part(const struct bag *b)
 /* An instance field takes the picked rows; one of a fixed shape all of its own. */
 struct picked bag_picked(const struct bag *b, int field, const struct array_layout *l)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     return a->is_sound || a->want[field].is_instance ? picked_of_part(b) : (struct picked){.count = array_rows(l)};
 }
 
@@ -90,7 +90,7 @@ static bool fits(const struct bag *b, const struct array_want *w, const struct a
 
 static int check_field(const struct bag *b, int field, const struct array_layout *l, struct fb_error *e)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     const struct array_want *w = &a->want[field];
     char cause[300];
     if (!l) {
@@ -131,7 +131,7 @@ int bag_prepare(struct bag *b, struct fb_error *e)
     uint64_t all = 0;
     for (uint32_t i = 0; i < b->parts; i++) {
         b->now = &b->part[i];
-        for (int k = 0; k < b->f->arrays->count; k++)
+        for (int k = 0; k < arrays_of(b->f)->count; k++)
             FB_TRY(check_field(b, k, bag_layout(b, k), e));
         b->now->first = all;
         b->now->rows = array_rows(bag_layout(b, 0));

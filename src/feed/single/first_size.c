@@ -4,7 +4,7 @@
 
 #include "base/text/text.h"
 #include "codec/image/codec.h"
-#include "feed/single/image_load.h"
+#include "feed/single/images.h"
 #include "io/io_wait.h"
 
 enum { TRIES = 16 };
@@ -33,10 +33,10 @@ static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, si
 {
     struct image_header h;
     const struct codec_ops *codec;
-    FB_TRY(image_load_header(f, bytes, n, &h, &codec, e));
+    FB_TRY(image_load_header(images_of(f), bytes, n, &h, &codec, e));
     void *values[FB_MAX_FIELDS] = {0};
     uint8_t *memory = values_of(f, selected, values, e);
-    int rc = memory ? step_chain_size_of(&f->chain, &h, values, height, width, e) : e->code;
+    int rc = memory ? step_chain_size_of(&images_of(f)->chain, &h, values, height, width, e) : e->code;
     free(memory);
     return rc;
 }

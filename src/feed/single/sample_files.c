@@ -1,4 +1,4 @@
-#include "feed/sample_files.h"
+#include "feed/single/sample_files.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * The text is cut at each "map" step. Every part but the last gives packed 8-bit pixels; the part after a map is planned with the size that
  * came back. Random steps are numbered through all parts, so a map added or removed shifts nobody's draws. Constant after step_chain_bind.
  */
-#ifndef FB_FEED_STEP_CHAIN_H
-#define FB_FEED_STEP_CHAIN_H
+#ifndef FB_FEED_SINGLE_STEP_CHAIN_H
+#define FB_FEED_SINGLE_STEP_CHAIN_H
 
 #include "feed/labels.h"
 #include "transform/pipeline.h"

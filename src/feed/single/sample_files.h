@@ -7,10 +7,10 @@
  *
  * Limit: only pictures have further files, not arrays, sound or members of packs.
  */
-#ifndef FB_FEED_SAMPLE_FILES_H
-#define FB_FEED_SAMPLE_FILES_H
+#ifndef FB_FEED_SINGLE_SAMPLE_FILES_H
+#define FB_FEED_SINGLE_SAMPLE_FILES_H
 
-#include "feed/step_chain.h"
+#include "feed/single/step_chain.h"
 #include "model/catalog/catalog.h"
 
 enum { FILES_MOST = 7 };
