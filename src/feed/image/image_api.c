@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "codec/image/codec.h"
-#include "feed/feed.h"
+#include "transform/pipeline.h"
 
 /* A pipeline that does nothing but turn the image upright. */
 static int plan_upright(struct pipeline **p, struct plan *plan, const struct image_header *h, int exif, struct fb_error *e)
