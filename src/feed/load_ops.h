@@ -41,8 +41,8 @@ struct load_ops {
     struct load *(*plan)(struct feed *f, struct slot *s, const struct order *o, const uint64_t *given);
     /* MUST. A worker's: runs the load and finishes it, or hands it on. */
     void (*run)(struct worker *w, struct feed *f, struct load *l);
-    /* MAY. The last place of a slot is filled, and none has failed: called once, by the worker that filled it, before the slot is
-     * published. No lock is held. */
+    /* MAY. What the kind has to do when the last place of a slot is filled, and none has failed: the first of what load.c then does. Called
+     * once, by the worker that filled it. No lock is held. */
     void (*finish)(struct feed *f, struct slot *s);
     /* MAY. Rows that a sample of the catalog puts into fields of variable length. */
     uint64_t (*length)(const struct feed *f, uint64_t sample);

@@ -68,10 +68,9 @@ static bool is_full(const struct feed *f)
     return f->ahead >= f->look_ahead;
 }
 
+/* The device, if there is one, then the consumer. */
 static void publish(struct feed *f, struct slot *s)
 {
-    if (f->kind->finish && !s->error)
-        f->kind->finish(f, s);
     pthread_mutex_lock(&f->lock);
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         feed_recycle(f, s);
@@ -84,6 +83,15 @@ static void publish(struct feed *f, struct slot *s)
             pthread_cond_signal(&f->consumer_wakes);
     }
     pthread_mutex_unlock(&f->lock);
+}
+
+/* The last place of a slot is filled, on this worker: what is still to be done with the batch as a whole, of whatever kind it is, in this
+ * order. Steps that work on whole batches belong between the kind's own and publishing. */
+static void finish_slot(struct feed *f, struct slot *s)
+{
+    if (!s->error && f->kind->finish)
+        f->kind->finish(f, s);
+    publish(f, s);
 }
 
 void load_give_buffer_back(struct feed *f, struct load *l)
@@ -107,7 +115,7 @@ void load_finish(struct feed *f, struct load *l)
     l->error = NULL;
     atomic_store_explicit(&l->step, LOAD_IDLE, memory_order_relaxed);
     if (atomic_fetch_sub_explicit(&s->remaining, 1, memory_order_acq_rel) == 1)
-        publish(f, s);
+        finish_slot(f, s);
 }
 
 void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
