@@ -302,6 +302,8 @@ enum { FEED_MOST_BAD_TRIES = 257 };
  * `e`; so it has if bad samples are not skipped, if another would fail the same way, and if the batch is lost anyway. */
 bool feed_redraws_bad(struct feed *f, struct slot *s, uint32_t place, uint64_t selected, const char *key, uint32_t tries,
                       struct fb_error *e);
+/* The one to be drawn, of the selection: the *attempt-th for that place, or a later one if that has no room in it. */
+uint64_t feed_stand_in(const struct feed *f, const struct slot *s, uint32_t place, uint32_t *attempt);
 void feed_free_bad(struct feed *f);
 
 /* feed_snapshot.c: what was done so far as one snapshot, for the rules of diagnose/. Start-up is left out. Any thread. */

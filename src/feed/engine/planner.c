@@ -30,8 +30,7 @@ enum {
     WAITS_FOR_ROOM = 200,  /* naps until a batch that does not fit is given up */
     NAPS_IF_CRAMPED = 2,   /* until kept batches leave the budget, if that was necessary before */
     WAITS_FOR_SYSTEM = 20, /* the same when it is malloc that has no memory */
-    HELD_BY_USER = 2,
-    MOST_STAND_INS = 1000 /* looked at for one that fits */
+    HELD_BY_USER = 2
 };
 
 struct plan_state {
@@ -385,13 +384,6 @@ static void append_slot(struct feed *f, struct slot *s)
     f->ahead++;
 }
 
-/* The room of a place is what its first sample needed. */
-static bool fits(const struct feed *f, const struct load *l, uint64_t selected)
-{
-    uint64_t sample = f->subset.sample ? f->subset.sample[selected] : selected;
-    return f->kind->length(f, sample) <= l->slot->room[l->place];
-}
-
 /* f->lock is held. Re-aims what came back and puts it before everything else. */
 static void collect_redo(struct plan_state *p)
 {
@@ -400,14 +392,8 @@ static void collect_redo(struct plan_state *p)
     while (f->redo) {
         struct load *l = f->redo;
         f->redo = l->next;
-        if (l->needs_aim) {
-            struct order o;
-            feed_order(f, l->slot->epoch, &o);
-            uint64_t stand_in = order_redraw(&o, l->position, l->attempt);
-            while (l->slot->room && !fits(f, l, stand_in) && l->attempt < MOST_STAND_INS)
-                stand_in = order_redraw(&o, l->position, ++l->attempt);
-            load_aim(f, l, stand_in);
-        }
+        if (l->needs_aim)
+            load_aim(f, l, feed_stand_in(f, l->slot, l->place, &l->attempt));
         l->next = p->todo;
         p->todo = l;
     }

@@ -178,22 +178,19 @@ static int read_or_replace(struct group *g, uint32_t i, struct fb_error *e)
     struct feed *f = g->f;
     struct load *l = g->l;
     struct slot_place *p = place_at(l, i);
-    struct order o;
-    feed_order(f, l->slot->epoch, &o);
+    uint32_t place = place_of(l, i);
     for (uint32_t attempt = 1;; attempt++) {
         error_clear(e);
         int rc = read_one(g, i, e);
-        audit_row_attempt(l->slot, place_of(l, i), attempt - 1);
+        audit_row_attempt(l->slot, place, attempt - 1);
         if (rc == 0)
-            return arrays_run_steps(g->walk.w, f, l->slot, place_of(l, i), attempt - 1, e);
+            return arrays_run_steps(g->walk.w, f, l->slot, place, attempt - 1, e);
         char key[1024];
         row_key(f, p->sample, key, sizeof(key));
-        e->path[0] = 0;
-        error_at(e, key, e->offset);
-        e->sample = (int64_t)p->sample;
-        if (!feed_redraws_bad(f, l->slot, place_of(l, i), p->selected, key, attempt, e))
+        e->path[0] = 0; /* of the file; the row's key has it */
+        if (!feed_redraws_bad(f, l->slot, place, p->selected, key, attempt, e))
             return rc;
-        p->selected = order_redraw(&o, p->position, attempt);
+        p->selected = feed_stand_in(f, l->slot, place, &attempt);
         p->sample = row_of(f, p->selected);
     }
 }

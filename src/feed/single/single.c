@@ -28,8 +28,6 @@ struct load *single_plan(struct feed *f, struct slot *s, const struct order *o, 
 
 static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
 {
-    error_at(e, l->where.key, -1);
-    e->sample = (int64_t)l->sample;
     l->attempt++;
     if (!feed_redraws_bad(f, l->slot, l->place, l->selected, l->where.key, ++l->bad_tries, e)) {
         load_fail_batch(f, l, e);
