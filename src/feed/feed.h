@@ -252,9 +252,9 @@ void load_run(struct worker *w, struct feed *f, struct load *l);
 void load_finish(struct feed *f, struct load *l);
 /* Its read buffer, if it has one, is free for other loads. */
 void load_give_buffer_back(struct feed *f, struct load *l);
-/* The labels of a sample, into fields `first` and following of its place. */
-int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, int first, uint64_t selected, uint64_t sample,
-                     struct fb_error *e);
+/* The labels of a sample, into its place; where they lie there. */
+int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, uint64_t selected, uint64_t sample, struct fb_error *e);
+void load_place_labels(const struct feed *f, const struct slot *s, uint32_t place, void **to);
 void load_step(struct load *l, uint32_t step);
 /* Memory for the calling worker, asking others to give back what they don't need before giving up. */
 void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e);

@@ -187,12 +187,16 @@ void load_note_service(struct feed *f, uint64_t ns)
     histogram_add(&f->load_histogram, ns);
 }
 
-int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, int first, uint64_t selected, uint64_t sample,
-                     struct fb_error *e)
+void load_place_labels(const struct feed *f, const struct slot *s, uint32_t place, void **to)
+{
+    for (int k = 0; k < f->labels.count; k++)
+        to[k] = slot_at(s, f->labels.field[k].batch_field, place);
+}
+
+int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, uint64_t selected, uint64_t sample, struct fb_error *e)
 {
     void *to[FB_MAX_FIELDS];
-    for (int k = 0; k < f->labels.count; k++)
-        to[k] = slot_at(s, first + k, place);
+    load_place_labels(f, s, place, to);
     return labels_copy(&f->labels, selected, sample, to, e);
 }
 

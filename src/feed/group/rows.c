@@ -227,7 +227,7 @@ static void rows_run(struct worker *w, struct feed *f, struct load *l)
         rc = read_singly(&g, &e);
     for (uint32_t i = 0; rc == 0 && i < l->count; i++) {
         const struct slot_place *p = place_at(l, i);
-        rc = load_copy_labels(f, l->slot, place_of(l, i), arrays_of(f)->count, p->selected, p->sample, &e);
+        rc = load_copy_labels(f, l->slot, place_of(l, i), p->selected, p->sample, &e);
         audit_row(f, l->slot, place_of(l, i));
     }
     uint64_t now = clock_now_ns();

@@ -17,12 +17,6 @@
 
 enum { PART_FROM_BYTES = 256 << 10, KEPT_WHOLE_MOST = 32 << 20 };
 
-static int copy_labels(const struct bag *b, struct fb_error *e)
-{
-    const struct load *l = b->l;
-    return load_copy_labels(b->f, l->slot, l->place, arrays_of(b->f)->count, l->selected, l->sample, e);
-}
-
 int bag_refuse(const struct bag *b, struct fb_error *e, const char *cause, const char *remedy)
 {
     error_set(e, FB_E_DATA, "decode", "%s", cause);
@@ -98,7 +92,7 @@ static int run_looked(struct bag *b, struct fb_error *e)
     uint64_t since = clock_now_ns();
     FB_TRY(bag_take(b, e));
     FB_TRY(run_steps(b, e));
-    FB_TRY(copy_labels(b, e));
+    FB_TRY(load_copy_labels(b->f, b->l->slot, b->l->place, b->l->selected, b->l->sample, e));
     meter_work(&b->f->meter, b->w->index, STAGE_DECODE, clock_now_ns() - since, 1, b->picked.count * arrays_of(b->f)->want[0].row_bytes);
     return 0;
 }
@@ -180,7 +174,7 @@ static int bag_fill(struct worker *w, struct feed *f, struct load *l, const uint
     struct bag b = {.w = w, .f = f, .l = l, .walk = {.f = f, .w = w}, .part = &one, .now = &one, .parts = 1, .bytes = bytes};
     uint64_t since = clock_now_ns();
     gather_start(&b.walk.gather, w);
-    FB_TRY(copy_labels(&b, e));
+    FB_TRY(load_copy_labels(f, l->slot, l->place, l->selected, l->sample, e));
     FB_TRY(probe_bytes(bytes, n, NULL, false, &file, e));
     int rc = probe_check_kind(f, l->where.key, &file, e);
     if (rc == 0)

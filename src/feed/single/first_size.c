@@ -12,16 +12,11 @@ enum { TRIES = 16 };
 /* The sample's labels, which a transform may ask for; one block to be freed. */
 static uint8_t *values_of(struct feed *f, uint64_t selected, void **values, struct fb_error *e)
 {
-    size_t total = 1;
-    for (int i = 0; i < f->labels.count; i++)
-        total += (f->labels.field[i].bytes + 7) & ~(size_t)7;
-    uint8_t *memory = malloc(total), *to = memory;
+    uint8_t *memory = malloc(labels_lay_out(&f->labels, NULL, values) + 1);
     if (!memory)
         error_set(e, FB_E_NOMEM, "read", "no memory for the labels of the first sample");
-    for (int i = 0; memory && i < f->labels.count; i++) {
-        values[i] = to;
-        to += (f->labels.field[i].bytes + 7) & ~(size_t)7;
-    }
+    else
+        labels_lay_out(&f->labels, memory, values);
     if (!memory || labels_copy(&f->labels, selected, f->subset.sample ? f->subset.sample[selected] : selected, values, e) == 0)
         return memory;
     free(memory);

@@ -40,27 +40,19 @@ static struct image_load image_load_of(struct worker *w, struct feed *f, struct 
     };
 }
 
-/* Where the labels go: their place, or memory that is forgotten. */
-static int place_labels(struct image_load *p, struct fb_error *e)
-{
-    const struct labels *l = &p->f->labels;
-    size_t total = 0, at = 0;
-    for (int i = 0; i < l->count; i++)
-        total += (l->field[i].bytes + 7) & ~(size_t)7;
-    uint8_t *memory = p->file && total ? worker_memory(p->f, &p->w->labels, total, e) : NULL;
-    if (p->file && total && !memory)
-        return e->code;
-    for (int i = 0; i < l->count; i++) {
-        p->label[i] = memory ? (void *)(memory + at) : slot_at(p->l->slot, files_label_field(&p->images->files, i), p->l->place);
-        at += (l->field[i].bytes + 7) & ~(size_t)7;
-    }
-    return 0;
-}
-
+/* To their place, or to memory that is forgotten. */
 static int copy_labels(struct image_load *p, struct fb_error *e)
 {
-    FB_TRY(place_labels(p, e));
-    return labels_copy(&p->f->labels, p->l->selected, p->l->sample, p->label, e);
+    const struct labels *l = &p->f->labels;
+    size_t bytes = p->file ? labels_lay_out(l, NULL, p->label) : 0;
+    uint8_t *memory = bytes ? worker_memory(p->f, &p->w->labels, bytes, e) : NULL;
+    if (bytes && !memory)
+        return e->code;
+    if (memory)
+        labels_lay_out(l, memory, p->label);
+    else
+        load_place_labels(p->f, p->l->slot, p->l->place, p->label);
+    return labels_copy(l, p->l->selected, p->l->sample, p->label, e);
 }
 
 /* ---- planning ---- */

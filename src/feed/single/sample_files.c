@@ -131,11 +131,3 @@ int files_field(const struct files *f, int i)
 {
     return 1 + i + f->field[i].labels_before;
 }
-
-int files_label_field(const struct files *f, int i)
-{
-    int at = 1 + i;
-    for (int k = 0; k < f->count; k++)
-        at += f->field[k].labels_before <= i;
-    return at;
-}
