@@ -228,12 +228,14 @@ void feed_say(void *ctx, int level, const char *line);
 /* The order of an epoch. */
 void feed_order(const struct feed *f, uint64_t epoch, struct order *o);
 
+/* slot_memory.c */
+/* Under f->lock, or when nobody else knows the feed: frees the slots that hold nothing. */
+void slot_memory_drop_free(struct feed *f);
+/* Under f->lock: what the program keeps is the program's from now on, outside of the budget. */
+void slot_memory_give_away_held(struct feed *f);
+
 /* planner.c */
 void *planner_main(void *feed);
-/* Under f->lock, or when nobody else knows the feed: frees the slots that hold nothing. */
-void planner_drop_free_slots(struct feed *f);
-/* Under f->lock: what the program keeps is the program's from now on, outside of the budget. */
-void planner_give_away_held(struct feed *f);
 /* Give a load back to the planner: a stand-in, a larger buffer, or a read that would have blocked. Any thread. */
 void planner_redo(struct feed *f, struct load *l);
 

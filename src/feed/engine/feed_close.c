@@ -65,7 +65,7 @@ static void drop_unused(struct feed *f)
 {
     drop_loads(f, crew_take_ready(f));
     pthread_mutex_lock(&f->lock);
-    planner_drop_free_slots(f);
+    slot_memory_drop_free(f);
     reads_trim(&f->reads);
     pthread_mutex_unlock(&f->lock);
 }
@@ -75,7 +75,7 @@ void feed_unref(struct feed *f)
     if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
         return;
     if (f->budget) {
-        planner_drop_free_slots(f);
+        slot_memory_drop_free(f);
         reads_trim(&f->reads);
     }
     device_copy_close(f);
@@ -111,7 +111,7 @@ static bool ask_to_end(struct feed *f)
     feed_replan(f, NULL);
     feed_end_epoch(f);
     if (f->budget)
-        planner_give_away_held(f); /* they may be kept for long, and other loaders need the room */
+        slot_memory_give_away_held(f); /* they may be kept for long, and other loaders need the room */
     pthread_cond_broadcast(&f->consumer_wakes);
     pthread_mutex_unlock(&f->lock);
     return true;
