@@ -6,7 +6,7 @@
 #include "transform/draws.h"
 #include "transform/image/orient.h"
 #include "transform/pipeline_internal.h"
-#include "transform/transform_list.h"
+#include "transform/transform_ops.h"
 
 uint32_t draft_scale(uint32_t height, uint32_t width, uint32_t wanted_height, uint32_t wanted_width)
 {
@@ -131,7 +131,7 @@ void plan_folded_flips(const struct pipeline *p, const struct plan *plan, bool *
     for (int i = 0; i < p->step_count; i++) {
         const struct step *step = &p->step[i];
         bool is_drawn = step->is_folded && !step->ops->is_idle(step->params, &plan->step[i], plan->step[i].need);
-        *(step->ops == &transform_random_horizontal_flip ? hflip : vflip) ^= is_drawn;
+        *(step->ops->flags & TRANSFORM_IS_HFLIP ? hflip : vflip) ^= is_drawn;
     }
 }
 
