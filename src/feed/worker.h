@@ -7,20 +7,24 @@
 #include "codec/image/codec.h"
 #include "feed/crew.h"
 
+enum { WORKER_SCRATCHES = 8 };
+
 struct worker {
     uint32_t index;
     struct codec_state codec;
-    struct scratch bytes;  /* a file the worker reads by itself */
-    struct scratch pixels; /* the decoded region */
-    struct scratch work;   /* the transforms' */
-    struct scratch known;  /* what was learnt of the sample before; of arrays: what lies where in `bytes` */
-    struct scratch pieces; /* a list of reads */
     struct decompress decompress;
-    struct scratch labels;    /* of a sample, while a further file of it is planned */
-    struct scratch mapped[2]; /* what goes into a function of the caller's, and what comes out */
+    union {
+        struct {
+            struct scratch bytes;     /* a file the worker reads by itself */
+            struct scratch pixels;    /* the decoded region */
+            struct scratch work;      /* the transforms' */
+            struct scratch known;     /* what was learnt of the sample before; of arrays: what lies where in `bytes` */
+            struct scratch pieces;    /* a list of reads */
+            struct scratch labels;    /* of a sample, while a further file of it is planned */
+            struct scratch mapped[2]; /* what goes into a function of the caller's, and what comes out */
+        };
+        struct scratch scratch[WORKER_SCRATCHES];
+    };
 };
-
-void worker_init(struct worker *w, struct budget *budget);
-void worker_free(struct worker *w);
 
 #endif

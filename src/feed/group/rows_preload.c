@@ -53,20 +53,25 @@ static void *preload_main(void *arg)
     struct preload *p = arg;
     struct array_object *o = p->o;
     size_t row_bytes = arrays_of(p->f)->want[p->field].row_bytes;
-    struct worker w;
-    worker_init(&w, p->f->budget);
-    struct array_walk x = {.f = p->f, .w = &w};
+    struct worker *w = worker_new(0, p->f->budget);
+    struct array_walk x = {.f = p->f, .w = w};
+    struct fb_error e;
+    error_clear(&e);
+    if (!w) {
+        error_set(&e, FB_E_NOMEM, "feed", "no memory to read rows with");
+        note_error(p, 0, &e);
+        return NULL;
+    }
     rows_aim(&x, o, p->field);
     for (uint64_t first; !atomic_load(&p->has_failed) && (first = atomic_fetch_add(&p->next, p->piece_rows)) < o->rows;) {
         x.first = first;
         x.count = o->rows - first < p->piece_rows ? o->rows - first : p->piece_rows;
         x.to = o->resident[p->field] + first * row_bytes;
-        struct fb_error e;
         error_clear(&e);
         if (!is_interrupted(p) && array_walk_here(&x, &e) < 0)
             note_error(p, first, &e);
     }
-    worker_free(&w);
+    worker_delete(w);
     return NULL;
 }
 
