@@ -110,9 +110,9 @@ static int next_file(struct feed *f, struct load *l, struct fb_error *e)
 static void image_metrics(struct feed *f, struct metrics *m)
 {
     const _Atomic uint64_t *decoded = images_of(f)->decoded;
-    metrics_set(m, "regions.by_checkpoints", atomic_load_explicit(&decoded[CODEC_BY_RECORD], memory_order_relaxed));
-    metrics_set(m, "regions.plainly", atomic_load_explicit(&decoded[CODEC_PLAIN], memory_order_relaxed));
-    metrics_set(m, "regions.by_fallback", atomic_load_explicit(&decoded[CODEC_FALLBACK], memory_order_relaxed));
+    metrics_set(m, "regions.by_checkpoints", meter_get(&decoded[CODEC_BY_RECORD]));
+    metrics_set(m, "regions.plainly", meter_get(&decoded[CODEC_PLAIN]));
+    metrics_set(m, "regions.by_fallback", meter_get(&decoded[CODEC_FALLBACK]));
 }
 
 static void images_close(struct feed *f)
