@@ -243,8 +243,6 @@ void planner_redo(struct feed *f, struct load *l);
 struct worker;
 /* There is no memory for it now: it comes again. False: there will be none. */
 bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error *e);
-/* Not the sample's fault: a stand-in would fail the same way. */
-bool load_is_systemic(const struct fb_error *e);
 /* The batch fails with the error of its lowest place, so that the same run fails the same way for any number of threads. */
 void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e);
 void load_note_service(struct feed *f, uint64_t ns);

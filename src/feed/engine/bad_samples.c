@@ -56,7 +56,7 @@ bool feed_redraws_bad(struct feed *f, struct slot *s, uint32_t place, uint64_t s
 {
     error_at(e, key, -1);
     e->sample = (int64_t)s->place[place].sample;
-    if (!f->skips_bad || load_is_systemic(e) || s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed))
+    if (!f->skips_bad || error_is_systemic(e) || s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed))
         return false;
     note(f, e, s->epoch);
     audit_bad(f, s->epoch, selected, key, e->cause);

@@ -220,7 +220,7 @@ static void advise_skip(struct fb_error *e)
 {
     static const char words[] = "on_error=\"skip\" goes on with another sample in its place";
     size_t n = strlen(e->remedy);
-    if (e->sample >= 0 && !load_is_systemic(e) && (n == 0 || strcmp(e->stage, "read") == 0 || strcmp(e->stage, "decode") == 0))
+    if (e->sample >= 0 && !error_is_systemic(e) && (n == 0 || strcmp(e->stage, "read") == 0 || strcmp(e->stage, "decode") == 0))
         text_words(e->remedy + n, sizeof(e->remedy) - n, "%s%s", n ? "; " : "", words);
 }
 

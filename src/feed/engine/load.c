@@ -133,11 +133,6 @@ void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
     load_finish(f, l);
 }
 
-bool load_is_systemic(const struct fb_error *e)
-{
-    return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE || e->sys_errno == ENOMEM;
-}
-
 /* Batches that are ready and not taken yet have memory, and so do other workers: a load waits for it as long as the consumer does not wait
  * for the load itself. */
 bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error *e)

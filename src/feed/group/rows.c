@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "dataset/catalog_keep.h"
 #include "feed/group/rows_group.h"
 #include "feed/load_ops.h"
 #include "io/io.h"
@@ -113,7 +114,7 @@ static int check_unchanged(struct group *g, const struct array_object *o, struct
     struct stat st;
     if (arrays_of(g->f)->is_all_resident || !o->seen.mtime_ns || fstat(o->fd, &st) < 0)
         return 0;
-    if ((uint64_t)st.st_size == o->seen.length && st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec == o->seen.mtime_ns)
+    if ((uint64_t)st.st_size == o->seen.length && keep_mtime_ns(&st) == o->seen.mtime_ns)
         return 0;
     atomic_fetch_add_explicit(&g->f->changed, 1, memory_order_relaxed);
     error_set(e, FB_E_DATA, "read", "it was changed since the data set was opened");
@@ -223,7 +224,7 @@ static void rows_run(struct worker *w, struct feed *f, struct load *l)
         rc = take_rows(&g, &e);
     for (uint32_t i = 0; rc == 0 && i < l->count && array_steps_has_whole(&arrays_of(f)->steps); i++)
         rc = arrays_run_steps(w, f, l->slot, place_of(l, i), 0, &e);
-    if (rc < 0 && f->skips_bad && !load_is_systemic(&e) && e.code != FB_E_BUDGET)
+    if (rc < 0 && f->skips_bad && !error_is_systemic(&e) && e.code != FB_E_BUDGET)
         rc = read_singly(&g, &e);
     for (uint32_t i = 0; rc == 0 && i < l->count; i++) {
         const struct slot_place *p = place_at(l, i);
