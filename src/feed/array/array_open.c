@@ -154,19 +154,14 @@ static enum arrays_unit unit_of(const struct feed *f, const fb_options *o, const
 
 /* ---- dtypes and shapes ---- */
 
-static bool is_float(enum fb_dtype t)
-{
-    return t == FB_FLOAT16 || t == FB_BFLOAT16 || t == FB_FLOAT32 || t == FB_FLOAT64;
-}
-
 /* dtype= is for floating-point fields and sound; the first one is normalised, which makes it float. */
 static void choose_dtypes(struct arrays *a, enum fb_dtype dtype)
 {
     for (int i = 0; i < a->count; i++) {
         struct array_want *w = &a->want[i];
         bool is_normed = a->steps.is_normalized && i == 0;
-        w->dtype = a->is_sound || (is_normed && !is_float(w->stored)) ? FB_FLOAT32 : w->stored;
-        if (dtype && (is_float(w->dtype) || a->is_sound))
+        w->dtype = a->is_sound || (is_normed && !arrays_is_short_float(w->stored) && w->stored != FB_FLOAT64) ? FB_FLOAT32 : w->stored;
+        if (dtype && (arrays_is_short_float(w->dtype) || w->dtype == FB_FLOAT64 || a->is_sound))
             w->dtype = dtype;
     }
 }

@@ -10,6 +10,7 @@
 
 #include "base/file/file.h"
 #include "codec/array/array_format.h"
+#include "dataset/catalog_keep.h"
 #include "feed/arrays.h"
 #include "feed/feed.h"
 
@@ -128,11 +129,6 @@ int probe_file_alone(const struct dataset *d, const struct catalog_sample *s, bo
 
 /* ---- one identity from the beginning to the end ---- */
 
-static int64_t mtime_of(const struct stat *st)
-{
-    return st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
-}
-
 static bool is_whole(const struct catalog_sample *s)
 {
     return s->offset == 0 && s->length == s->object_size;
@@ -149,7 +145,7 @@ int probe_stat(const struct catalog_sample *s, int fd, struct catalog_sample *se
     if (!is_whole(s))
         return 0;
     seen->length = seen->object_size = (uint64_t)st.st_size;
-    seen->mtime_ns = mtime_of(&st);
+    seen->mtime_ns = keep_mtime_ns(&st);
     return 0;
 }
 
@@ -164,7 +160,7 @@ static int refuse_changed(struct feed *f, const struct catalog_sample *seen, str
 
 static bool is_as_seen(const struct catalog_sample *seen, const struct stat *st)
 {
-    return !is_whole(seen) || ((uint64_t)st->st_size == seen->length && mtime_of(st) == seen->mtime_ns);
+    return !is_whole(seen) || ((uint64_t)st->st_size == seen->length && keep_mtime_ns(st) == seen->mtime_ns);
 }
 
 int probe_check_unchanged(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e)
