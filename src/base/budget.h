@@ -35,6 +35,12 @@ void budget_give(struct budget *b, enum memory_kind kind, uint64_t bytes);
 uint32_t budget_seen(struct budget *b);
 void budget_wait(struct budget *b, uint32_t seen, uint64_t timeout_ns);
 
+/* The size that a block of memory takes beside others: theirs begins on a cache line of its own. */
+static inline size_t memory_rounded(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
 /* Zeroed, page-backed memory for large long-lived blocks (slots, caches). NULL: no memory. Does not touch the budget. */
 void *memory_map(size_t bytes);
 void memory_unmap(void *data, size_t bytes);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +134,11 @@ void error_reword(struct fb_error *e, const char *from, const char *to)
         return;
     memcpy(before, e->remedy, sizeof(before));
     text_words(e->remedy, sizeof(e->remedy), "%.*s%s%s", (int)(at - e->remedy), before, to, before + (at - e->remedy) + strlen(from));
+}
+
+bool error_is_systemic(const struct fb_error *e)
+{
+    return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE || e->sys_errno == ENOMEM;
 }
 
 void error_at(struct fb_error *e, const char *path, int64_t offset)

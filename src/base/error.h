@@ -6,6 +6,8 @@
 #ifndef FB_BASE_ERROR_H
 #define FB_BASE_ERROR_H
 
+#include <stdbool.h>
+
 #include <fullbore/fullbore.h>
 
 /* Forward a failure unchanged. */
@@ -24,6 +26,9 @@ void error_clear(struct fb_error *e);
 struct fb_error *error_new(void);
 int error_is_shared(const struct fb_error *e);
 void error_free(struct fb_error *e);
+
+/* No sample's fault: another one would fail the same way. */
+bool error_is_systemic(const struct fb_error *e);
 
 /* Fills an empty record and returns `code`. The cause is one sentence without a full stop. */
 int error_set(struct fb_error *e, int code, const char *stage, const char *cause_format, ...) __attribute__((format(printf, 4, 5)));

@@ -6,13 +6,6 @@
 
 #include "base/budget.h"
 
-enum { ALIGNMENT = 64 };
-
-static size_t align_up(size_t n)
-{
-    return (n + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-}
-
 static void c_order_strides(struct slot_field *f)
 {
     int64_t step = (int64_t)fb_dtype_size(f->dtype);
@@ -55,7 +48,7 @@ int slot_shape_add(struct slot_shape *s, const char *name, enum fb_dtype dtype, 
     if (__builtin_mul_overflow(f->sample_bytes, (size_t)s->places, &bytes) || bytes > SIZE_MAX / 16 - s->bytes)
         return error_set(e, FB_E_USAGE, "batch", "a batch of %u samples is too large for memory", s->places);
     f->offset = s->bytes;
-    s->bytes += align_up(bytes);
+    s->bytes += memory_rounded(bytes);
     s->field_count++;
     return 0;
 }
@@ -75,14 +68,14 @@ int slot_shape_add_variable(struct slot_shape *s, const char *name, enum slot_pa
 
 size_t slot_bytes(const struct slot_shape *shape, size_t load_bytes)
 {
-    return align_up(shape->bytes) + align_up(sizeof(struct slot)) +
+    return memory_rounded(shape->bytes) + memory_rounded(sizeof(struct slot)) +
            shape->places * (sizeof(struct slot_place) + shape->draw_numbers * sizeof(double) + load_bytes);
 }
 
 /* A batch of empty arrays has a place in memory, too: mapping nothing would fail, and look like want of memory. */
 static size_t mapped_bytes(const struct slot_shape *shape)
 {
-    return shape->bytes ? shape->bytes : ALIGNMENT;
+    return shape->bytes ? shape->bytes : 64;
 }
 
 struct slot *slot_new(const struct slot_shape *shape, void *owner, size_t load_bytes)

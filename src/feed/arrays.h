@@ -13,14 +13,11 @@
 #include "codec/array/convert/array_convert.h"
 #include "feed/chunk_cache.h"
 #include "feed/array_probe.h"
+#include "feed/feed.h"
 #include "model/array_ops.h"
 #include "model/catalog/catalog.h"
 #include "model/io_ops.h"
 #include "transform/array_steps.h"
-
-struct feed;
-struct load;
-struct worker;
 
 enum arrays_unit { ARRAYS_ROWS, ARRAYS_FILES };
 
@@ -80,7 +77,12 @@ struct arrays {
     uint64_t longest;
 };
 
-/* After the data set is open and the crew joined, before samples are chosen. */
+static inline struct arrays *arrays_of(const struct feed *f)
+{
+    return f->state;
+}
+
+/* load_ops.make: the kind is load_rows or load_file, by what the files are. */
 int arrays_open(struct feed *f, const fb_options *o, struct fb_error *e);
 /* Its steps: what is wanted (array_open.c), then the shapes of rows (rows_open.c) or files (bag_open.c). a->want has names and dtypes;
  * `first` is the first file, which lies at `key`. */

@@ -40,7 +40,7 @@ void audit_run(struct feed *f);
 void audit_end(struct feed *f, const char *why);
 /* Nothing is known of the slot's places yet. The planner's, before the loads go. */
 void audit_prepare(struct feed *f, struct slot *s);
-/* A worker has filled the load's place from these bytes (NULL: not known). */
+/* A worker has filled the load's place from these bytes, all of the file's (NULL: not known). */
 void audit_placed(struct feed *f, const struct load *l, const void *bytes, size_t n);
 /* The same for a place filled by a row, which the place itself names; before it, if that is a stand-in, which one. */
 void audit_row(struct feed *f, const struct slot *s, uint32_t place);

@@ -18,37 +18,17 @@
 #ifndef FB_FEED_CREW_H
 #define FB_FEED_CREW_H
 
-#include "codec/image/codec.h"
-#include "codec/array/hdf5/decompress.h"
 #include "feed/feed.h"
 
 struct crew;
 
-struct worker {
-    uint32_t index;
-    pthread_t thread;
-    struct crew *crew;
-    /* under crew->lock */
-    struct feed *serves; /* whose loads it runs now */
-    bool must_end, has_ended;
-    bool is_left; /* nobody waits for its end: it frees itself */
-    bool is_late; /* counted among those left behind */
+struct worker;
 
-    uint32_t pressure_seen;
-    struct codec_state codec;
-    struct scratch bytes;  /* a file the worker reads by itself */
-    struct scratch pixels; /* the decoded region */
-    struct scratch work;   /* the transforms' */
-    struct scratch known;  /* what was learnt of the sample before; of arrays: what lies where in `bytes` */
-    struct scratch pieces; /* a list of reads */
-    struct decompress decompress;
-    struct scratch labels;    /* of a sample, while a further file of it is planned */
-    struct scratch mapped[2]; /* what goes into a function of the caller's, and what comes out */
-};
-
-/* A worker's memory; that of other threads too, who do a worker's work for a while. */
-void worker_init(struct worker *w, struct budget *budget);
-void worker_free(struct worker *w);
+/* worker.c: what a worker works with, worker.h; the crew only hands it on. NULL: no memory. */
+struct worker *worker_new(uint32_t index, struct budget *budget);
+void worker_delete(struct worker *w);
+/* Somebody needs memory: keeps none for later. The worker's own thread. */
+void worker_ease(struct worker *w);
 
 /* Adds a feed: starts what is not running. threads, memory: 0 keeps what the process has (or its default). */
 int crew_join(struct feed *f, int threads, uint64_t memory, struct fb_error *e);

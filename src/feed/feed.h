@@ -21,27 +21,23 @@
 #include "batch/slot.h"
 #include "dataset/dataset.h"
 #include "feed/audit_writer.h"
-#include "feed/step_chain.h"
-#include "feed/sample_files.h"
 #include "feed/labels.h"
 #include "feed/read_buffers.h"
 #include "feed/device_copy.h"
 #include "io/io.h"
 #include "meter/loop.h"
 #include "meter/meter.h"
-#include "model/codec_ops.h"
 #include "model/learnt/learnt.h"
 #include "order/alias.h"
 #include "order/order.h"
 #include "order/ranks/ranks.h"
 #include "order/state/state.h"
 #include "order/subset/subset.h"
-#include "transform/pipeline.h"
 
 /* What a load is doing, for the watchdog. */
-enum load_step { LOAD_IDLE, LOAD_PLANNED, LOAD_READING, LOAD_READY, LOAD_DECODING, LOAD_MAPPING /* + which of the caller's functions */ };
+enum load_step { LOAD_IDLE, LOAD_PLANNED, LOAD_READING, LOAD_READY, LOAD_DECODING, LOAD_CALLING /* + which of f->function */ };
 
-enum load_part { PART_ALL, PART_HEAD, PART_RANGE };
+enum { LOAD_OWN_BYTES = 48 };
 
 /* The unit of work: one sample's bytes, one decode, the place it fills. Belongs to one thread at a time: planner, io, worker. */
 struct load {
@@ -55,19 +51,16 @@ struct load {
     uint64_t sample;        /* in the catalog */
     uint64_t selected;      /* in the selection */
     struct catalog_sample where;
-    int file;                  /* 0: the sample's own, else which further one is being read */
-    struct image_header first; /* of file 0: what the others must agree with */
-    uint64_t size;             /* bytes to expect */
-    enum load_part part;       /* how much of them is read; see partial_read.h */
-    bool may_part;
-    uint64_t part_first, part_last; /* of what is read now, in the sample */
-    bool has_begun;                 /* something of it was read or decoded: what is still to be read goes before other loads */
-    bool needs_aim;                 /* its sample was bad: the planner aims it at a stand-in; of rows: the worker aims them */
-    bool reads_itself;              /* the worker lists what is to be read: gather_reads.h */
-    struct waited *waited;          /* what it listed, when io has brought it */
-    bool would_block;               /* a worker's own read would have had to wait: io's turn */
-    struct read_buffer *buffer;     /* filled by io; NULL: the worker reads */
-    struct fb_error *error;         /* failed before it reached a worker, who deals with it */
+    uint64_t size;                           /* bytes to expect */
+    bool is_further;                         /* reads a further file of its sample: the order knows the first ones only */
+    bool has_begun;                          /* something of it was read or decoded: what is still to be read goes before other loads */
+    bool needs_aim;                          /* its sample was bad: the planner aims it at a stand-in; of rows: the worker aims them */
+    bool reads_itself;                       /* the worker lists what is to be read */
+    bool would_block;                        /* a worker's own read would have had to wait: io's turn */
+    struct waited *waited;                   /* what it listed, when io has brought it: load_ops.drop_waited */
+    struct read_buffer *buffer;              /* filled by io; NULL: the worker reads */
+    struct fb_error *error;                  /* failed before it reached a worker, who deals with it */
+    _Alignas(8) uint8_t own[LOAD_OWN_BYTES]; /* what the kind keeps of it; zeroed when it is aimed at a sample */
     struct io_request request;
     _Atomic uint32_t step; /* enum load_step; relaxed: only shown */
     _Atomic uint64_t since_ns;
@@ -88,6 +81,12 @@ struct bad_sample {
     uint64_t epoch;
 };
 
+/* A function of the caller's among the transforms: time inside it, and time spent waiting to be let in (Python's lock). */
+struct feed_function {
+    const char *name;
+    _Atomic uint64_t calls, busy_ns, wait_ns;
+};
+
 enum { FEED_MAX_BAD = 1000 }; /* named; the rest is only counted */
 
 struct feed {
@@ -102,17 +101,13 @@ struct feed {
     struct data_identity origin;
     struct alias_table *weights;
     struct labels labels;
-    struct step_chain chain;
-    struct files files;             /* further ones of each sample */
     const struct load_ops *kind;    /* what a sample is, and how it is loaded: load_ops.h. NULL: not opened so far */
-    struct arrays *arrays;          /* of the kinds that read arrays and sound */
-    uint32_t raw_height, raw_width; /* samples are bare pixels of this size; 0: files of a format */
-    bool reads_parts;               /* of large files only the part that is wanted: partial_read.h */
-    int object_fd;                  /* all samples lie in this one file; -1: not */
-    int (*map)(void *ctx, struct fb_map *m, struct fb_error *e);
-    void (*map_done)(void *ctx);
-    void *map_ctx;
-    uint32_t out_height, out_width;
+    void *state;                    /* the kind's */
+    struct feed_function *function; /* the caller's, that loads go through: the kind's memory */
+    int function_count;
+    int object_fd;             /* all samples lie in this one file; -1: not */
+    void (*closed)(void *ctx); /* tells the caller that none of these is called any more */
+    void *closed_ctx;
     uint64_t batch_size, global_batch_size, seed;
     bool is_shuffled, drop_last, skips_bad;
     uint64_t window_block, window_blocks; /* shuffle="window"; 0: not */
@@ -206,9 +201,7 @@ struct feed {
     struct loop loop; /* the consumer's thread writes */
     struct histogram wait_histogram, load_histogram;
     _Atomic uint64_t bad, changed, cached_reads, io_reads, part_reads;
-    _Atomic uint64_t decoded[CODEC_WAYS]; /* regions, by the way they took */
-    _Atomic uint64_t first_batch_ns;      /* from open to the first batch returned */
-    _Atomic uint64_t map_calls[CHAIN_MAX_MAPS], map_ns[CHAIN_MAX_MAPS], map_wait_ns[CHAIN_MAX_MAPS];
+    _Atomic uint64_t first_batch_ns; /* from open to the first batch returned */
     uint64_t last_return_ns;
     pthread_mutex_t bad_lock;
     struct bad_sample *bad_list;
@@ -235,12 +228,14 @@ void feed_say(void *ctx, int level, const char *line);
 /* The order of an epoch. */
 void feed_order(const struct feed *f, uint64_t epoch, struct order *o);
 
+/* slot_memory.c */
+/* Under f->lock, or when nobody else knows the feed: frees the slots that hold nothing. */
+void slot_memory_drop_free(struct feed *f);
+/* Under f->lock: what the program keeps is the program's from now on, outside of the budget. */
+void slot_memory_give_away_held(struct feed *f);
+
 /* planner.c */
 void *planner_main(void *feed);
-/* Under f->lock, or when nobody else knows the feed: frees the slots that hold nothing. */
-void planner_drop_free_slots(struct feed *f);
-/* Under f->lock: what the program keeps is the program's from now on, outside of the budget. */
-void planner_give_away_held(struct feed *f);
 /* Give a load back to the planner: a stand-in, a larger buffer, or a read that would have blocked. Any thread. */
 void planner_redo(struct feed *f, struct load *l);
 
@@ -248,21 +243,18 @@ void planner_redo(struct feed *f, struct load *l);
 struct worker;
 /* There is no memory for it now: it comes again. False: there will be none. */
 bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error *e);
-/* Not the sample's fault: a stand-in would fail the same way. */
-bool load_is_systemic(const struct fb_error *e);
 /* The batch fails with the error of its lowest place, so that the same run fails the same way for any number of threads. */
 void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e);
 void load_note_service(struct feed *f, uint64_t ns);
 void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position);
 void load_aim(struct feed *f, struct load *l, uint64_t sample); /* at a sample of the selection; a damaged catalog becomes l->error */
-struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e);
 void load_run(struct worker *w, struct feed *f, struct load *l);
 void load_finish(struct feed *f, struct load *l);
 /* Its read buffer, if it has one, is free for other loads. */
 void load_give_buffer_back(struct feed *f, struct load *l);
-/* The labels of a sample, into fields `first` and following of its place. */
-int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, int first, uint64_t selected, uint64_t sample,
-                     struct fb_error *e);
+/* The labels of a sample, into its place; where they lie there. */
+int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, uint64_t selected, uint64_t sample, struct fb_error *e);
+void load_place_labels(const struct feed *f, const struct slot *s, uint32_t place, void **to);
 void load_step(struct load *l, uint32_t step);
 /* Memory for the calling worker, asking others to give back what they don't need before giving up. */
 void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e);
@@ -310,6 +302,8 @@ enum { FEED_MOST_BAD_TRIES = 257 };
  * `e`; so it has if bad samples are not skipped, if another would fail the same way, and if the batch is lost anyway. */
 bool feed_redraws_bad(struct feed *f, struct slot *s, uint32_t place, uint64_t selected, const char *key, uint32_t tries,
                       struct fb_error *e);
+/* The one to be drawn, of the selection: the *attempt-th for that place, or a later one if that has no room in it. */
+uint64_t feed_stand_in(const struct feed *f, const struct slot *s, uint32_t place, uint32_t *attempt);
 void feed_free_bad(struct feed *f);
 
 /* feed_snapshot.c: what was done so far as one snapshot, for the rules of diagnose/. Start-up is left out. Any thread. */

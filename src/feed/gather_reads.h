@@ -7,7 +7,7 @@
 #ifndef FB_FEED_GATHER_READS_H
 #define FB_FEED_GATHER_READS_H
 
-#include "feed/crew.h"
+#include "feed/worker.h"
 #include "model/array/array.h"
 
 /* A file that was opened for a load. */
@@ -85,6 +85,7 @@ int gather_resume(struct feed *f, struct gather *g, struct load *l, struct fb_er
 /* The next bytes on the stage if they belong to `what`; NULL if they do not, because `what` was not listed. */
 uint8_t *gather_next(struct gather *g, const void *what);
 
-void waited_free(struct feed *f, struct waited *x);
+/* load_ops.drop_waited */
+void gather_drop(struct feed *f, struct load *l);
 
 #endif

@@ -13,6 +13,7 @@ struct label_field {
     int catalog_field;      /* or -1: */
     const uint8_t *rows;    /* one value after another, by selected sample */
     bool is_class;          /* labels of classes, renumbered when classes were chosen */
+    int batch_field;        /* known with the shape of a batch */
 };
 
 struct labels {
@@ -32,6 +33,8 @@ void labels_close(struct labels *l);
 int labels_find(const struct labels *l, const char *name);
 /* One value: `selected` counts in the selection, `sample` in the catalog. */
 int labels_get(const struct labels *l, int field, uint64_t selected, uint64_t sample, void *to, struct fb_error *e);
+/* Where each lies if they lie one after another in `memory` (NULL: the size is asked for); returns the bytes they take. */
+size_t labels_lay_out(const struct labels *l, uint8_t *memory, void **to);
 /* All of them, each to where `to` says. */
 int labels_copy(const struct labels *l, uint64_t selected, uint64_t sample, void *const *to, struct fb_error *e);
 /* The field that says which class a sample belongs to: the class field, or the only one of single integers; -1: there is none. */

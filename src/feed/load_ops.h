@@ -20,6 +20,8 @@ struct load_ops {
 
     /* ---- opening, in this order; the data set is open, and the crew has been joined ---- */
 
+    /* MUST. Makes f->state; may choose another kind for what it finds. */
+    int (*make)(struct feed *f, const fb_options *o, struct fb_error *e);
     /* MAY. Chooses f->subset and f->origin when samples are not those of the catalog. */
     int (*choose)(struct feed *f, const struct subset_request *r, enum order_kind order, struct fb_error *e);
     /* MUST. Opens f->labels, and whatever else the names in fields= may mean. */
@@ -39,8 +41,8 @@ struct load_ops {
     struct load *(*plan)(struct feed *f, struct slot *s, const struct order *o, const uint64_t *given);
     /* MUST. A worker's: runs the load and finishes it, or hands it on. */
     void (*run)(struct worker *w, struct feed *f, struct load *l);
-    /* MAY. The last place of a slot is filled, and none has failed: called once, by the worker that filled it, before the slot is
-     * published. No lock is held. */
+    /* MAY. What the kind has to do when the last place of a slot is filled, and none has failed: the first of what load.c then does. Called
+     * once, by the worker that filled it. No lock is held. */
     void (*finish)(struct feed *f, struct slot *s);
     /* MAY. Rows that a sample of the catalog puts into fields of variable length. */
     uint64_t (*length)(const struct feed *f, uint64_t sample);
@@ -51,8 +53,14 @@ struct load_ops {
 
     /* ---- of single loads: see single.c ---- */
 
+    /* MAY. Decides how much of the file at hand is read. The planner's thread, each time before the load is sent; `memory` is its own. */
+    void (*prepare)(struct feed *f, struct load *l, struct scratch *memory);
+    /* MUST. What io reads of it. */
+    struct io_request (*request)(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e);
     /* MUST. All bytes of the file at hand -> the place. FILL_NEEDS_MORE: the part that was read is not enough. */
     int (*fill)(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e);
+    /* MAY. Aims l->where at the sample's next file. FILL_NEXT_FILE: there is one; 0: there is none. */
+    int (*next_file)(struct feed *f, struct load *l, struct fb_error *e);
     /* MAY. Does the worker find the bytes of that sample by itself, with fill_itself? LOAD_IS_GONE: io has the load, which will come back.
      */
     bool (*reads_itself)(const struct feed *f, const struct catalog_sample *s);
@@ -60,6 +68,8 @@ struct load_ops {
 
     /* ---- the rest ---- */
 
+    /* MUST if its workers list reads. Frees l->waited. */
+    void (*drop_waited)(struct feed *f, struct load *l);
     /* MAY. In blocks of how many bytes a cache keeps a file that workers read by themselves; 0, and without it: as a whole. If even an
      * empty file is kept in blocks, no sample is a unit of the cache. */
     uint64_t (*cache_block)(const struct feed *f, const struct catalog_sample *s);
@@ -72,15 +82,11 @@ struct load_ops {
 };
 
 /* What a step of a load returns besides 0 and errors. */
-enum { LOAD_IS_GONE = 1, FILL_NEEDS_MORE = 1 };
+enum { LOAD_IS_GONE = 1, FILL_NEEDS_MORE = 2, FILL_NEXT_FILE = 3 };
 
 extern const struct load_ops load_image, load_file, load_rows;
 
 /* load_list.c: finds the kind by the data set and what is asked for; sets f->kind. */
 int load_choose_kind(struct feed *f, const fb_options *o, struct fb_error *e);
-
-/* single.c */
-struct load *single_plan(struct feed *f, struct slot *s, const struct order *o, const uint64_t *given);
-void single_run(struct worker *w, struct feed *f, struct load *l);
 
 #endif

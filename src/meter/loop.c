@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "meter/meter.h"
 #include "meter/metrics.h"
 
 /* ---- durations ---- */
@@ -44,11 +45,6 @@ uint64_t fine_quantile(const struct fine_histogram *h, double share)
 
 /* ---- counting ---- */
 
-static uint64_t get(const _Atomic uint64_t *x)
-{
-    return atomic_load_explicit(x, memory_order_relaxed);
-}
-
 /* One writer: no read-modify-write is needed. */
 static void put(_Atomic uint64_t *x, uint64_t value)
 {
@@ -63,12 +59,12 @@ static void clear(struct loop_sums *s)
 
 static void add(struct loop_sums *s, uint64_t wall_ns, uint64_t wait_ns, uint64_t cpu_ns, uint64_t samples)
 {
-    put(&s->batches, get(&s->batches) + 1);
-    put(&s->samples, get(&s->samples) + samples);
-    put(&s->wall_ns, get(&s->wall_ns) + wall_ns);
-    put(&s->wait_ns, get(&s->wait_ns) + wait_ns);
-    put(&s->wait_cpu_ns, get(&s->wait_cpu_ns) + cpu_ns);
-    if (wait_ns > get(&s->wait_most_ns))
+    put(&s->batches, meter_get(&s->batches) + 1);
+    put(&s->samples, meter_get(&s->samples) + samples);
+    put(&s->wall_ns, meter_get(&s->wall_ns) + wall_ns);
+    put(&s->wait_ns, meter_get(&s->wait_ns) + wait_ns);
+    put(&s->wait_cpu_ns, meter_get(&s->wait_cpu_ns) + cpu_ns);
+    if (wait_ns > meter_get(&s->wait_most_ns))
         put(&s->wait_most_ns, wait_ns);
 }
 
@@ -80,7 +76,7 @@ void loop_open(struct loop *l)
 void loop_begin_epoch(struct loop *l, uint64_t now_ns, uint64_t batches)
 {
     clear(&l->epoch);
-    put(&l->epochs, get(&l->epochs) + 1);
+    put(&l->epochs, meter_get(&l->epochs) + 1);
     put(&l->epoch_length, batches);
     l->ended_ns = l->has_batch ? l->last_ns : l->ended_ns;
     l->last_ns = now_ns;
@@ -93,11 +89,11 @@ void loop_take(struct loop *l, uint64_t now_ns, uint64_t wait_ns, uint64_t wait_
     uint64_t wall = now_ns > l->last_ns ? now_ns - l->last_ns : 0;
     wait_ns = wait_ns < wall ? wait_ns : wall; /* a thread between two clocks */
     wait_cpu_ns = wait_cpu_ns < wait_ns ? wait_cpu_ns : wait_ns;
-    if (get(&l->all.batches) == 0)
+    if (meter_get(&l->all.batches) == 0)
         put(&l->first_wait_ns, wait_ns);
     if (l->has_batch)
         fine_add(&l->steps, wall);
-    else if (l->ended_ns && now_ns - l->ended_ns > get(&l->gap_most_ns))
+    else if (l->ended_ns && now_ns - l->ended_ns > meter_get(&l->gap_most_ns))
         put(&l->gap_most_ns, now_ns - l->ended_ns);
     fine_add(&l->waits, wait_ns);
     add(&l->all, wall, wait_ns, wait_cpu_ns, samples);
@@ -121,8 +117,8 @@ void loop_close(struct loop *l)
 
 struct loop_figures loop_read(const struct loop_sums *s)
 {
-    return (struct loop_figures){get(&s->batches), get(&s->samples),     get(&s->wall_ns),
-                                 get(&s->wait_ns), get(&s->wait_cpu_ns), get(&s->wait_most_ns)};
+    return (struct loop_figures){meter_get(&s->batches), meter_get(&s->samples),     meter_get(&s->wall_ns),
+                                 meter_get(&s->wait_ns), meter_get(&s->wait_cpu_ns), meter_get(&s->wait_most_ns)};
 }
 
 static void fill(struct metrics *m, const char *prefix, const char *what, double value)
@@ -149,12 +145,12 @@ static void fill_sums(struct metrics *m, const char *prefix, const struct loop_s
 
 void loop_metrics(const struct loop *l, struct metrics *m)
 {
-    metrics_set(m, "loop.epochs", get(&l->epochs));
-    metrics_set(m, "loop.epoch_length_batches", get(&l->epoch_length));
+    metrics_set(m, "loop.epochs", meter_get(&l->epochs));
+    metrics_set(m, "loop.epoch_length_batches", meter_get(&l->epoch_length));
     fill_sums(m, "", &l->all);
     fill_sums(m, "epoch_", &l->epoch);
-    metrics_set_ns(m, "loop.first_wait_seconds", get(&l->first_wait_ns));
-    metrics_set_ns(m, "loop.epoch_gap_seconds", get(&l->gap_most_ns));
+    metrics_set_ns(m, "loop.first_wait_seconds", meter_get(&l->first_wait_ns));
+    metrics_set_ns(m, "loop.epoch_gap_seconds", meter_get(&l->gap_most_ns));
     metrics_set_ns(m, "loop.wait_p50_seconds", fine_quantile(&l->waits, 0.5));
     metrics_set_ns(m, "loop.wait_p99_seconds", fine_quantile(&l->waits, 0.99));
     metrics_set_ns(m, "loop.step_p50_seconds", fine_quantile(&l->steps, 0.5));

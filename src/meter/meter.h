@@ -37,6 +37,11 @@ static inline void meter_add(_Atomic uint64_t *counter, uint64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
+static inline uint64_t meter_get(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
 void meter_work(struct meter *m, uint32_t shard, enum stage s, uint64_t busy_ns, uint64_t items, uint64_t bytes);
 void meter_read(const struct meter *m, enum stage s, struct stage_figures *out);
 

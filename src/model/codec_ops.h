@@ -17,6 +17,9 @@ enum { CODEC_PROBE_BYTES = 16, CODEC_MAX = 16 };
 /* How a region was decoded, for the statistics. */
 enum codec_way { CODEC_PLAIN, CODEC_BY_RECORD, CODEC_FALLBACK, CODEC_WAYS };
 
+/* Besides 0 and errors: not so, but with more of the file, or without a taker of rows. */
+enum { CODEC_CALL_AGAIN = 1 };
+
 /* Somebody who takes the rows of a region as they are decoded, so that they need not all lie in memory. `out` then has memory for
  * CODEC_RING_ROWS rows: row y is at y % CODEC_RING_ROWS of it. The codec calls `take` after half of these at most, top to bottom, and from
  * the top again if it has to start over; the taker may leave the other half for later. */
@@ -37,11 +40,11 @@ struct codec_state {
     size_t known_bytes;
     bool wants_record;  /* set by the caller: a record made by this decode will be kept */
     bool has_part_only; /* set by the caller: of `bytes` only the header and the range that the record names for this region are
-                                    * valid, the rest may be anything. decode then returns 1 if that is not enough: read all, call again */
+                                    * valid, the rest may be anything; if that is not enough, decode returns CODEC_CALL_AGAIN: read all */
 
     bool wants_numbers; /* set by the caller: the image is a mask. A palette's index takes the place of its colour, in all channels;
                                     * more than 8 bits per pixel are FB_E_DATA */
-    const struct row_taker *taker; /* set by the caller, or NULL: decode then returns 1 if it cannot: call again without */
+    const struct row_taker *taker; /* set by the caller, or NULL: decode then returns CODEC_CALL_AGAIN if it cannot: call without */
 
     /* set by decode: a record that knows more than `known` did, in `record` (of that length; 0: nothing new); and the way taken */
     struct scratch record;
@@ -57,7 +60,7 @@ struct codec_ops {
     bool (*probe)(const uint8_t *bytes, size_t n);
 
     /* MUST. Size and orientation from the header only: no pixels, no large allocation. Refuses sizes beyond the limits of image.h
-     * (FB_E_DATA, the size in the cause). `bytes` is the whole file, or a first part: then 1 means "more is needed". */
+     * (FB_E_DATA, the size in the cause). `bytes` is the whole file, or a first part: then CODEC_CALL_AGAIN means "more is needed". */
     int (*header)(const uint8_t *bytes, size_t n, struct image_header *h, struct fb_error *e);
 
     /* MUST. Decodes `r` (inside the header's size, not empty, before any orientation) to RGB into `out` (r's size), equal to the same

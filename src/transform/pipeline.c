@@ -2,18 +2,16 @@
 
 #include <stdlib.h>
 
-#include "transform/image/normalize.h"
 #include "transform/pipeline_internal.h"
-#include "transform/transform_list.h"
 
 /* A flip is left to the store when every later step works pixel by pixel. */
 static void fold_flips(struct pipeline *p)
 {
     for (int i = p->step_count - 1; i >= 0; i--) {
         unsigned flags = p->step[i].ops->flags;
-        if (!(flags & (TRANSFORM_IS_FLIP | TRANSFORM_IS_POINTWISE)))
+        p->step[i].is_folded = flags & (TRANSFORM_IS_HFLIP | TRANSFORM_IS_VFLIP);
+        if (!p->step[i].is_folded && !(flags & TRANSFORM_IS_POINTWISE))
             return;
-        p->step[i].is_folded = flags & TRANSFORM_IS_FLIP;
     }
 }
 
@@ -45,7 +43,7 @@ static void find_fixed_size(struct pipeline *p)
     for (int i = 0; i < p->step_count; i++)
         if (p->step[i].ops->fixed)
             p->is_fixed = p->step[i].ops->fixed(p->step[i].params, p->is_fixed, &p->height, &p->width);
-    if (p->is_digest) {
+    if (p->number) {
         p->is_fixed = true;
         p->height = p->width = 1;
     }
@@ -53,11 +51,11 @@ static void find_fixed_size(struct pipeline *p)
 
 static int choose_dtype(struct pipeline *p, enum fb_dtype wish, struct fb_error *e)
 {
-    enum fb_dtype natural = p->is_digest ? FB_UINT64 : p->is_normalized ? FB_FLOAT32 : FB_UINT8;
+    enum fb_dtype natural = p->number ? FB_UINT64 : p->is_normalized ? FB_FLOAT32 : FB_UINT8;
     p->dtype = wish ? wish : natural;
-    if (p->is_digest && p->dtype != FB_UINT64)
+    if (p->number && p->dtype != FB_UINT64)
         return error_set(e, FB_E_USAGE, "transform", "digest gives uint64, not %s", fb_dtype_name(p->dtype));
-    if (p->is_digest || p->dtype == FB_FLOAT32 || p->dtype == FB_FLOAT16 || p->dtype == FB_BFLOAT16)
+    if (p->number || p->dtype == FB_FLOAT32 || p->dtype == FB_FLOAT16 || p->dtype == FB_BFLOAT16)
         return 0;
     if (p->dtype == FB_UINT8 && !p->is_normalized)
         return 0;
@@ -71,7 +69,8 @@ static int choose_dtype(struct pipeline *p, enum fb_dtype wish, struct fb_error 
 /* The steps that say how an image is stored (normalize, digest) do not apply to its mask. */
 static void turn_into_mask(struct pipeline *p)
 {
-    p->is_normalized = p->is_digest = false;
+    p->is_normalized = false;
+    p->number = NULL;
     for (int i = 0; i < p->step_count; i++)
         if (p->step[i].ops->for_mask)
             p->step[i].ops->for_mask(p->step[i].params);
@@ -84,10 +83,10 @@ static int take_steps(struct pipeline *p, const char *spec, struct fb_error *e)
     const struct step *last = p->list.count ? &p->list.step[p->list.count - 1] : NULL;
     p->step = p->list.step;
     p->step_count = p->list.count - (last && last->ops->flags & TRANSFORM_IS_LAST);
-    p->is_digest = last && last->ops == &transform_digest;
-    p->is_normalized = last && last->ops == &transform_normalize;
+    p->number = last ? last->ops->number : NULL;
+    p->is_normalized = last && last->ops->levels;
     if (p->is_normalized)
-        normalize_levels(last->params, &p->levels);
+        last->ops->levels(last->params, &p->levels);
     return 0;
 }
 
@@ -99,7 +98,7 @@ static int set_up(struct pipeline *p, const char *spec, enum fb_dtype dtype, str
     FB_TRY(choose_dtype(p, dtype, e));
     if (!p->is_normalized)
         levels_build(&p->levels, (const float[3]){0, 0, 0}, (const float[3]){1, 1, 1}); /* v / 255 */
-    if (!p->is_digest)
+    if (!p->number)
         fold_flips(p);
     number_streams(p);
     find_fixed_size(p);
@@ -142,7 +141,7 @@ void pipeline_close(struct pipeline *p)
 
 bool pipeline_is_plain(const struct pipeline *p)
 {
-    return p->step_count == 0 && !p->is_normalized && !p->is_digest;
+    return p->step_count == 0 && !p->is_normalized && !p->number;
 }
 
 uint32_t pipeline_stream_count(const struct pipeline *p)

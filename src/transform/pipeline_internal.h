@@ -9,8 +9,9 @@ struct pipeline {
     struct step_list list;
     int step_count;    /* of these, without the last one that only says how to write */
     struct step *step; /* those of the list */
-    bool is_normalized, is_digest, is_mask;
-    bool gives_numbers; /* a mask's last */
+    bool is_normalized, is_mask;
+    int (*number)(const struct image *image, uint64_t *out, struct fb_error *e); /* instead of pixels; NULL: pixels */
+    bool gives_numbers;                                                          /* a mask's last */
     enum fb_dtype dtype;
     enum fb_layout layout;
     bool exif;

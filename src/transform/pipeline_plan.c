@@ -6,7 +6,7 @@
 #include "transform/draws.h"
 #include "transform/image/geometry/orient.h"
 #include "transform/pipeline_internal.h"
-#include "transform/transform_list.h"
+#include "transform/transform_ops.h"
 
 uint32_t draft_scale(uint32_t height, uint32_t width, uint32_t wanted_height, uint32_t wanted_width)
 {
@@ -89,14 +89,9 @@ static struct region in_source_pixels(struct region r, uint32_t scale)
     return (struct region){r.top * k, r.left * k, r.height * k, r.width * k};
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 static size_t image_bytes(struct region r)
 {
-    return rounded((size_t)r.height * r.width * 3);
+    return memory_rounded((size_t)r.height * r.width * 3);
 }
 
 static void grow(size_t *size, size_t bytes)
@@ -116,7 +111,7 @@ struct run_memory run_memory_of(const struct pipeline *p, const struct plan *pla
         if (step_is_idle(p, plan, i))
             continue;
         if (ops->memory)
-            grow(&m.work_bytes, rounded(ops->memory(p->step[i].params, &plan->step[i], step_out(p, plan, i), &is_in_place)));
+            grow(&m.work_bytes, memory_rounded(ops->memory(p->step[i].params, &plan->step[i], step_out(p, plan, i), &is_in_place)));
         if (is_in_place)
             continue;
         grow(&m.image_bytes[turn++ % 2], image_bytes(step_out(p, plan, i)));
@@ -131,7 +126,7 @@ void plan_folded_flips(const struct pipeline *p, const struct plan *plan, bool *
     for (int i = 0; i < p->step_count; i++) {
         const struct step *step = &p->step[i];
         bool is_drawn = step->is_folded && !step->ops->is_idle(step->params, &plan->step[i], plan->step[i].need);
-        *(step->ops == &transform_random_horizontal_flip ? hflip : vflip) ^= is_drawn;
+        *(step->ops->flags & TRANSFORM_IS_HFLIP ? hflip : vflip) ^= is_drawn;
     }
 }
 

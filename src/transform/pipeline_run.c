@@ -1,5 +1,4 @@
 /* Running a plan: each step takes the image at hand to the next; the last image is stored in the sample's place. */
-#include "transform/image/digest.h"
 #include "transform/image/geometry/orient.h"
 #include "transform/pipeline_internal.h"
 #include "transform/image/kernels/resample/resample.h"
@@ -67,7 +66,7 @@ static void run_step(struct run *r, int i)
 static int check_sizes(const struct pipeline *p, const struct plan *plan, const struct image *decoded, const struct place *out,
                        struct fb_error *e)
 {
-    uint32_t height = p->is_digest ? 1 : plan->out_height, width = p->is_digest ? 1 : plan->out_width;
+    uint32_t height = p->number ? 1 : plan->out_height, width = p->number ? 1 : plan->out_width;
     if (decoded->height != plan->region.height || decoded->width != plan->region.width)
         return error_set(e, FB_E_STATE, "transform", "the decoded region is %u x %u pixels, but %u x %u were planned", decoded->width,
                          decoded->height, plan->region.width, plan->region.height);
@@ -92,8 +91,8 @@ static int divide_scratch(struct run *r, struct scratch *scratch, struct fb_erro
 
 static int finish(const struct run *r, struct fb_error *e)
 {
-    if (r->p->is_digest)
-        return digest_image(&r->image, r->out->data, e);
+    if (r->p->number)
+        return r->p->number(&r->image, r->out->data, e);
     if (r->p->gives_numbers)
         return store_mask(&r->image, r->out, r->hflip, r->vflip, e);
     if (r->image.data != r->out->data)
@@ -177,7 +176,7 @@ bool pipeline_is_identity(const struct pipeline *p, const struct plan *plan)
 {
     bool hflip, vflip;
     plan_folded_flips(p, plan, &hflip, &vflip);
-    if (!is_uint8_pixels(p) || p->is_digest || hflip || vflip || plan_orientation(p, plan) != 1)
+    if (!is_uint8_pixels(p) || p->number || hflip || vflip || plan_orientation(p, plan) != 1)
         return false;
     for (int i = 0; i < p->step_count; i++)
         if (!step_is_idle(p, plan, i))

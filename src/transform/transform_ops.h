@@ -19,9 +19,9 @@
 enum {
     TRANSFORM_IS_RANDOM = 1,    /* draws: gets its own stream of randomness */
     TRANSFORM_IS_POINTWISE = 2, /* each output pixel depends on the input pixel at its place (and on the multiset of all) */
-    TRANSFORM_IS_FLIP = 4,      /* folded into the last step when only pointwise steps follow */
-    TRANSFORM_IS_LAST = 8,      /* says how the result is written; nothing may follow */
-    TRANSFORM_ON_DEVICE = 16    /* a device can do it to a whole batch instead (device_normalize=True) */
+    TRANSFORM_IS_HFLIP = 4,     /* left and right; folded into the last step when only pointwise steps follow */
+    TRANSFORM_IS_VFLIP = 8,     /* the same of top and bottom */
+    TRANSFORM_IS_LAST = 16      /* says how the result is written; nothing may follow */
 };
 
 /* How a step of sound and arrays is done; see array_steps.h. */
@@ -72,6 +72,7 @@ struct step_run {
 };
 
 struct resample;
+struct levels;
 
 struct transform_ops {
     const char *name;
@@ -117,6 +118,11 @@ struct transform_ops {
     void (*resample)(const void *params, const struct step_plan *s, struct region out, struct resample *job);
     /* MUST unless it is last. */
     void (*apply)(const void *params, const struct step_plan *s, struct region out, struct image *image, const struct step_memory *m);
+
+    /* MAY, if it is last. The numbers that 8-bit pixels become. */
+    void (*levels)(const void *params, struct levels *out);
+    /* MAY, if it is last. One number of 64 bits that takes the place of the pixels. FB_E_NOMEM. */
+    int (*number)(const struct image *image, uint64_t *out, struct fb_error *e);
 
     /* ---- sound and arrays ---- */
 

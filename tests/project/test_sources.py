@@ -124,15 +124,28 @@ def test_the_rules_see_what_they_are_made_for() -> None:
     assert json_by_hand(r'J("files", n); say("{}"); puts("<i class=\"a\">"); error(e, "the array \"%s\": %s", name, cause);') == []
 
 
-FORMATS = re.compile(r"jpe?g|png|webp|hdf5|\bh5|\bwav\b|npy|npz|safetensors|flac|f->arrays|feed/arrays", re.I)
+FORMATS = re.compile(r"jpe?g|png|webp|hdf5|\bh5|\bwav\b|npy|npz|safetensors|flac", re.I)
+KINDS = re.compile(r"is_image|is_sound|FAMILY_\w+|->arrays|arrays_of|images_of|CODEC_\w+|codec_\w+|pipeline_\w+|transform_\w+|image_header")
+OPEN_TO_THE_ENGINE = re.compile(  # of the headers in src/feed/; what else lies there belongs to kinds of loads
+    r"feed/(engine/\w+|feed|crew|load_ops|labels|read_buffers|device_copy|audit_writer|source_cache|source_io)\.h")
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
 
-def named_formats(text: str) -> list[str]:
-    return FORMATS.findall(text)
+def kind_words(text: str) -> list[str]:
+    """What the engine should not know: formats, kinds of data sets, decoders and transforms, by name or by header."""
+    code = COMMENT.sub(" ", text)
+    headers = [h for h in INCLUDE.findall(text)
+               if h.startswith(("codec/", "transform/")) or h.startswith("feed/") and not OPEN_TO_THE_ENGINE.fullmatch(h)]
+    return FORMATS.findall(text) + KINDS.findall(code) + headers
 
 
 def test_the_engine_names_no_format() -> None:
     """What a sample is, the engine knows by a table (src/feed/load_ops.h); formats are the business of the kinds of loads."""
-    found = {path.name: named_formats(path.read_text()) for path in sources("feed/engine")}
+    engine = [*sources("feed/engine"), *(ROOT / "src/feed" / name for name in ("feed.h", "crew.h", "load_ops.h", "labels.h"))]
+    found = {path.name: kind_words(path.read_text()) for path in engine}
     assert {name: words for name, words in found.items() if words} == {}
-    assert named_formats("if (f->arrays && is_jpeg(x))") == ["f->arrays", "jpeg"]
+    assert kind_words("if (f->arrays && is_jpeg(x))") == ["jpeg", "->arrays"]
+    assert kind_words('#include "codec/image/codec.h"\n#include "feed/crew.h"\n#include "feed/gather_reads.h"') == [
+        "codec/image/codec.h", "feed/gather_reads.h"]
+    assert kind_words("if (f->dataset.family == FAMILY_SOUND) w->state.is_sound = CODEC_PLAIN; /* is_image: */") == [
+        "FAMILY_SOUND", "is_sound", "CODEC_PLAIN"]

@@ -165,6 +165,12 @@ bool text_is_harmless(const char *s)
     return true;
 }
 
+const char *text_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 char *text_escape(const char *s, char *out, size_t out_size)
 {
     size_t used = 0, cut = 0; /* `cut` is where "..." would still fit */

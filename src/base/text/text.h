@@ -25,6 +25,9 @@ void text_free(struct text *t);
  * UTF-8 become \xNN; cut with "..." if too long. */
 char *text_escape(const char *s, char *out, size_t out_size);
 
+/* What follows the last '/'. */
+const char *text_last_part(const char *path);
+
 /* Is there nothing in it that text_escape would change? */
 bool text_is_harmless(const char *s);
 

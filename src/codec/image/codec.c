@@ -75,7 +75,7 @@ int codec_decode(struct codec_state *s, const struct codec_ops *codec, const uin
     s->record_bytes = 0;
     s->way = CODEC_PLAIN;
     if (s->taker && !codec->gives_rows)
-        return 1;
+        return CODEC_CALL_AGAIN;
     return codec->decode(s, &s->own[place], bytes, n, h, r, out, e);
 }
 

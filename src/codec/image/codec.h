@@ -13,11 +13,11 @@ const struct codec_ops *codec_find(const uint8_t *bytes, size_t n);
  * empty, text, HTML, ...) or when the file ends inside its header. `codec` may be NULL. */
 int codec_header(const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec, struct fb_error *e);
 
-/* The same from a first part of the file: 1 when more of it is needed. */
+/* The same from a first part of the file: CODEC_CALL_AGAIN when more of it is needed. */
 int codec_header_part(const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec, struct fb_error *e);
 
 /* Decodes a region with the calling thread's state. FB_E_USAGE: the region is not inside the image, or `out` has another size.
- * 1: see has_part_only and taker of struct codec_state. */
+ * CODEC_CALL_AGAIN: see has_part_only and taker of struct codec_state. */
 int codec_decode(struct codec_state *s, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct image_header *h,
                  const struct region *r, const struct image *out, struct fb_error *e);
 

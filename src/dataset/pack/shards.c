@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/compare.h"
 #include "base/text/text.h"
 #include "dataset/folder/pattern.h"
 
@@ -51,11 +52,6 @@ static int add(struct shards *s, const char *path, struct fb_error *e)
 
 /* ---- wildcards ---- */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int add_matches(struct shards *s, const char *dir, const char *shown_dir, const struct pattern *p, struct fb_error *e)
 {
     DIR *d = opendir(dir);
@@ -90,7 +86,7 @@ static int expand_wildcard(struct shards *s, const char *name, struct fb_error *
     if (rc == 0 && s->count == before)
         rc = error_set(e, FB_E_NOT_FOUND, "dataset", "no archive matches the pattern");
     if (s->count > before)
-        qsort(s->path + before, s->count - before, sizeof(*s->path), by_name);
+        qsort(s->path + before, s->count - before, sizeof(*s->path), compare_text);
     return rc;
 }
 

@@ -103,12 +103,6 @@ struct scanning {
     struct heap other[3]; /* by family: what there is if there are no images */
 };
 
-static const char *last_part(const char *key)
-{
-    const char *slash = strrchr(key, '/');
-    return slash ? slash + 1 : key;
-}
-
 /* As a folder's scan has it; "." and ".." are ordinary parts of a key. */
 static bool is_hidden(const char *key)
 {
@@ -183,7 +177,7 @@ static int meet_other(struct scanning *s, const struct store_object *o, const ch
 static int meet(void *ctx, const struct store_object *o, struct fb_error *e)
 {
     struct scanning *s = ctx;
-    const char *name = last_part(o->key);
+    const char *name = text_last_part(o->key);
     s->seen++;
     FB_TRY(scan_progress_report(&s->job->progress, s->seen, 0, e));
     if (!*name || strlen(o->key) >= KEY_MOST)
@@ -213,8 +207,8 @@ static int conclude_unsure(struct scanning *s, const struct aside *u, const stru
         return add_image(s, key, u->size, u->mtime_ns, e);
     if (r->status < 0 && r->status != FB_E_NOT_FOUND)
         return r->status; /* `e` has the words */
-    s->not_decoded += image_name_kind(last_part(key)) == IMAGE_NAME_OTHER;
-    skipped_files_add_file(&s->left_out, last_part(key));
+    s->not_decoded += image_name_kind(text_last_part(key)) == IMAGE_NAME_OTHER;
+    skipped_files_add_file(&s->left_out, text_last_part(key));
     return 0;
 }
 
@@ -258,7 +252,7 @@ static int settle_family(struct scanning *s, enum data_family family, bool is_wa
         if (is_wanted)
             FB_TRY(add_image(s, key, u[i].size, u[i].mtime_ns, e));
         else
-            skipped_files_add_file(&s->left_out, last_part(key));
+            skipped_files_add_file(&s->left_out, text_last_part(key));
     }
     return 0;
 }

@@ -6,7 +6,7 @@
 
 #include "base/text/text.h"
 #include "feed/arrays.h"
-#include "feed/feed.h"
+#include "feed/load_ops.h"
 
 enum { TRIES = 16 };
 
@@ -102,11 +102,11 @@ static int want_named(struct feed *f, const struct array_file *file, const char 
         snprintf(text, sizeof(text), "%.*s", (int)(end - name), name);
         const struct array_layout *l = array_find(file, text);
         if (l)
-            FB_TRY(add_want(f->arrays, l, text, e));
+            FB_TRY(add_want(arrays_of(f), l, text, e));
         else if (!is_label(f, o, text))
             return arrays_refuse_field(file, key, text, e);
     }
-    return f->arrays->count ? 0 : arrays_refuse_field(file, key, text, e);
+    return arrays_of(f)->count ? 0 : arrays_refuse_field(file, key, text, e);
 }
 
 static int refuse_all(const struct array_file *file, const char *key, struct fb_error *e)
@@ -147,17 +147,12 @@ static enum arrays_unit unit_of(const struct feed *f, const fb_options *o, const
 {
     if (o->sample)
         return o->sample == FB_SAMPLE_ROW ? ARRAYS_ROWS : ARRAYS_FILES;
-    if (f->arrays->is_sound || catalog_has_parts(f->dataset.catalog))
+    if (arrays_of(f)->is_sound || catalog_has_parts(f->dataset.catalog))
         return ARRAYS_FILES;
     return catalog_count(f->dataset.catalog) == 1 || strcmp(first->format, "hdf5") == 0 ? ARRAYS_ROWS : ARRAYS_FILES;
 }
 
 /* ---- dtypes and shapes ---- */
-
-static bool is_float(enum fb_dtype t)
-{
-    return t == FB_FLOAT16 || t == FB_BFLOAT16 || t == FB_FLOAT32 || t == FB_FLOAT64;
-}
 
 /* dtype= is for floating-point fields and sound; the first one is normalised, which makes it float. */
 static void choose_dtypes(struct arrays *a, enum fb_dtype dtype)
@@ -165,8 +160,8 @@ static void choose_dtypes(struct arrays *a, enum fb_dtype dtype)
     for (int i = 0; i < a->count; i++) {
         struct array_want *w = &a->want[i];
         bool is_normed = a->steps.is_normalized && i == 0;
-        w->dtype = a->is_sound || (is_normed && !is_float(w->stored)) ? FB_FLOAT32 : w->stored;
-        if (dtype && (is_float(w->dtype) || a->is_sound))
+        w->dtype = a->is_sound || (is_normed && !arrays_is_short_float(w->stored) && w->stored != FB_FLOAT64) ? FB_FLOAT32 : w->stored;
+        if (dtype && (arrays_is_short_float(w->dtype) || w->dtype == FB_FLOAT64 || a->is_sound))
             w->dtype = dtype;
     }
 }
@@ -211,7 +206,7 @@ static int refuse_rows(const struct feed *f, const char *key, struct fb_error *e
 static int open_with(struct feed *f, const fb_options *o, const struct array_file *first, const struct catalog_sample *s,
                      struct fb_error *e)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     a->unit = unit_of(f, o, first);
     if (f->dataset.io && a->unit == ARRAYS_ROWS)
         return refuse_rows(f, s->key, e);
@@ -227,7 +222,7 @@ static int open_with(struct feed *f, const fb_options *o, const struct array_fil
 
 int arrays_open(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    struct arrays *a = f->arrays = calloc(1, sizeof(*a));
+    struct arrays *a = f->state = calloc(1, sizeof(*a));
     if (!a)
         return arrays_no_memory(e);
     a->is_sound = f->dataset.family == FAMILY_SOUND;
@@ -240,12 +235,14 @@ int arrays_open(struct feed *f, const fb_options *o, struct fb_error *e)
     FB_TRY(first_file(f, &first, &s, e));
     int rc = open_with(f, o, &first, &s, e);
     array_file_free(&first);
+    if (rc == 0 && a->unit == ARRAYS_ROWS)
+        f->kind = &load_rows;
     return rc;
 }
 
 void arrays_close(struct feed *f)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     if (!a)
         return;
     for (uint64_t i = 0; a->object && i < a->objects; i++) {
@@ -264,12 +261,12 @@ void arrays_close(struct feed *f)
     free(a->object);
     free(a->length);
     free(a);
-    f->arrays = NULL;
+    f->state = NULL;
 }
 
 int arrays_add_fields(const struct feed *f, int label, struct slot_shape *s, struct fb_error *e)
 {
-    const struct arrays *a = f->arrays;
+    const struct arrays *a = arrays_of(f);
     s->draw_numbers = a->steps.draw_numbers;
     for (int i = 0; label == 0 && i < a->count; i++) {
         const struct array_want *w = &a->want[i];
@@ -281,7 +278,7 @@ int arrays_add_fields(const struct feed *f, int label, struct slot_shape *s, str
 
 void arrays_show_draws(const struct feed *f, const double *record, struct json_writer *w)
 {
-    array_steps_show(&f->arrays->steps, record, w);
+    array_steps_show(&arrays_of(f)->steps, record, w);
 }
 
 /* The names in fields= that are arrays of the files are not labels. */
@@ -312,11 +309,11 @@ static char *label_names(const struct arrays *a, const char *fields)
 /* A row has no labels in the catalog, which knows files. */
 int arrays_open_labels(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    char *names = o->fields ? label_names(f->arrays, o->fields) : NULL;
+    char *names = o->fields ? label_names(arrays_of(f), o->fields) : NULL;
     fb_options rest = *o;
     rest.fields = names;
     int rc = labels_open(&f->labels, f->dataset.catalog, &f->subset, &rest, e);
-    if (rc == 0 && f->arrays->unit == ARRAYS_ROWS && !o->column_rows)
+    if (rc == 0 && arrays_of(f)->unit == ARRAYS_ROWS && !o->column_rows)
         f->labels.count = 0;
     free(names);
     return rc;

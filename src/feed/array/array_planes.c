@@ -1,7 +1,7 @@
 /* Steps on whole samples of arrays, such as stored spectrograms. They run in the sample's place; half floats are widened for them. */
 #include "codec/array/convert/array_convert.h"
 #include "feed/arrays.h"
-#include "feed/crew.h"
+#include "feed/worker.h"
 
 static int refuse(const char *why, struct fb_error *e)
 {
@@ -28,19 +28,19 @@ static float *take_floats(struct worker *w, struct feed *f, void *place, size_t 
 {
     if (widen->from == FB_FLOAT32)
         return place;
-    uint8_t *memory = worker_memory(f, &w->work, f->arrays->steps.work_bytes + numbers * sizeof(float), e);
+    uint8_t *memory = worker_memory(f, &w->work, arrays_of(f)->steps.work_bytes + numbers * sizeof(float), e);
     if (!memory)
         return NULL;
-    float *out = (float *)(void *)(memory + f->arrays->steps.work_bytes);
+    float *out = (float *)(void *)(memory + arrays_of(f)->steps.work_bytes);
     array_convert(widen, place, out, numbers);
     return out;
 }
 
 int arrays_run_steps(struct worker *w, struct feed *f, struct slot *s, uint32_t place, uint32_t attempt, struct fb_error *e)
 {
-    const struct array_steps *steps = &f->arrays->steps;
+    const struct array_steps *steps = &arrays_of(f)->steps;
     const struct planes *p = &steps->in;
-    enum fb_dtype dtype = f->arrays->want[0].dtype;
+    enum fb_dtype dtype = arrays_of(f)->want[0].dtype;
     void *at = slot_at(s, 0, place);
     size_t one = (size_t)(p->rows * p->columns), numbers = one * (size_t)p->count;
     struct array_conversion widen, narrow;

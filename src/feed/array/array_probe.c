@@ -10,6 +10,7 @@
 
 #include "base/file/file.h"
 #include "codec/array/array_format.h"
+#include "dataset/catalog_keep.h"
 #include "feed/arrays.h"
 #include "feed/feed.h"
 
@@ -86,7 +87,7 @@ int probe_read_rows(struct feed *f, const struct probed_file *o, const struct ar
     struct bytes b = {o->bytes, o->file->object_size};
     struct open_file open = {o->fd, o->seen->offset};
     char *path = o->bytes ? NULL : full_path(&f->dataset, o->seen);
-    struct array_source s = {.path = path, .size = b.size, .allows_external = f->arrays->allows_external};
+    struct array_source s = {.path = path, .size = b.size, .allows_external = arrays_of(f)->allows_external};
     s.read = o->bytes ? read_bytes : read_file;
     s.ctx = o->bytes ? (void *)&b : &open;
     int rc = ops->read_rows(&s, l, first, rows, out, e);
@@ -128,11 +129,6 @@ int probe_file_alone(const struct dataset *d, const struct catalog_sample *s, bo
 
 /* ---- one identity from the beginning to the end ---- */
 
-static int64_t mtime_of(const struct stat *st)
-{
-    return st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
-}
-
 static bool is_whole(const struct catalog_sample *s)
 {
     return s->offset == 0 && s->length == s->object_size;
@@ -149,7 +145,7 @@ int probe_stat(const struct catalog_sample *s, int fd, struct catalog_sample *se
     if (!is_whole(s))
         return 0;
     seen->length = seen->object_size = (uint64_t)st.st_size;
-    seen->mtime_ns = mtime_of(&st);
+    seen->mtime_ns = keep_mtime_ns(&st);
     return 0;
 }
 
@@ -164,7 +160,7 @@ static int refuse_changed(struct feed *f, const struct catalog_sample *seen, str
 
 static bool is_as_seen(const struct catalog_sample *seen, const struct stat *st)
 {
-    return !is_whole(seen) || ((uint64_t)st->st_size == seen->length && mtime_of(st) == seen->mtime_ns);
+    return !is_whole(seen) || ((uint64_t)st->st_size == seen->length && keep_mtime_ns(st) == seen->mtime_ns);
 }
 
 int probe_check_unchanged(struct feed *f, const struct catalog_sample *seen, int fd, struct fb_error *e)
@@ -191,7 +187,7 @@ static bool is_sound(const struct array_file *file)
 
 int probe_check_kind(const struct feed *f, const char *key, const struct array_file *file, struct fb_error *e)
 {
-    bool wants_sound = f->arrays->is_sound;
+    bool wants_sound = arrays_of(f)->is_sound;
     if (file->count == 0 || is_sound(file) == wants_sound)
         return 0;
     error_set(e, FB_E_DATA, "decode", wants_sound ? "it holds arrays (%s), not sound" : "it holds sound (%s), not arrays", file->format);
@@ -233,7 +229,7 @@ bool probe_is_known(struct feed *f, const struct catalog_sample *s)
 /* Looks, and keeps what was found if the file stayed the same meanwhile. */
 static int look_anew(struct feed *f, const struct catalog_sample *s, int fd, struct array_file *out, struct fb_error *e)
 {
-    FB_TRY(describe_open(&f->dataset, s, fd, f->arrays->allows_external, out, e));
+    FB_TRY(describe_open(&f->dataset, s, fd, arrays_of(f)->allows_external, out, e));
     int rc = probe_check_named(f, s, fd, e); /* a format's reader in another process opens the name again */
     if (rc < 0)
         array_file_free(out);

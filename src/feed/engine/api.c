@@ -75,27 +75,24 @@ static int complete_options(const fb_options *o, fb_options *full, struct fb_err
 
 int fb_open(const fb_options *o, fb_loader **out, struct fb_error *e)
 {
-    struct fb_error unused = {0};
     fb_options full;
     *out = NULL;
     FB_TRY(complete_options(o, &full, e));
     struct feed *f;
-    int rc = feed_open(&full, &f, e ? e : &unused);
+    int rc = feed_open(&full, &f, e ? e : &(struct fb_error){0});
     *out = (fb_loader *)f;
     return rc;
 }
 
 int64_t fb_start_epoch(fb_loader *l, int64_t epoch, struct fb_error *e)
 {
-    struct fb_error unused = {0};
-    return feed_start_epoch(feed_of(l), epoch, e ? e : &unused);
+    return feed_start_epoch(feed_of(l), epoch, e ? e : &(struct fb_error){0});
 }
 
 int fb_next_batch(fb_loader *l, fb_batch **out, struct fb_error *e)
 {
-    struct fb_error unused = {0};
     struct slot *s;
-    int rc = feed_next(feed_of(l), &s, e ? e : &unused);
+    int rc = feed_next(feed_of(l), &s, e ? e : &(struct fb_error){0});
     *out = (fb_batch *)s;
     return rc;
 }
@@ -184,12 +181,11 @@ enum fb_memory fb_batch_memory(const fb_batch *b, int *device)
 
 int fb_use_batch(fb_batch *b, uintptr_t stream, struct fb_error *e)
 {
-    struct fb_error unused = {0};
     struct slot *s = (struct slot *)b;
     struct feed *f = s->owner;
     if (f->pid != getpid())
         return error_set(e, FB_E_FORKED, "feed", "this batch belongs to another process (%d)", (int)f->pid);
-    return device_copy_use(f, s, stream, e ? e : &unused);
+    return device_copy_use(f, s, stream, e ? e : &(struct fb_error){0});
 }
 
 void fb_retain_batch(fb_batch *b)
@@ -288,8 +284,7 @@ int fb_class_field(const fb_loader *l)
 
 int fb_push_order(fb_loader *l, const uint64_t *samples, uint64_t count, int is_last, struct fb_error *e)
 {
-    struct fb_error unused = {0};
-    return given_push(feed_of(l), samples, count, is_last != 0, e ? e : &unused);
+    return given_push(feed_of(l), samples, count, is_last != 0, e ? e : &(struct fb_error){0});
 }
 
 int fb_set_rank(fb_loader *l, int rank, int world_size, struct fb_error *e)
@@ -319,9 +314,8 @@ void fb_get_rank(const fb_loader *l, int *rank, int *world_size)
 
 int fb_find_rank(int *rank, int *world_size, struct fb_error *e)
 {
-    struct fb_error unused = {0};
     *rank = *world_size = -1;
-    return ranks_from_environment((const char *(*)(const char *))getenv, rank, world_size, e ? e : &unused);
+    return ranks_from_environment((const char *(*)(const char *))getenv, rank, world_size, e ? e : &(struct fb_error){0});
 }
 
 int fb_save_state(const fb_loader *l, char *out, size_t out_size)
@@ -335,26 +329,22 @@ int fb_save_state(const fb_loader *l, char *out, size_t out_size)
 
 int fb_load_state(fb_loader *l, const char *json, struct fb_error *e)
 {
-    struct fb_error unused = {0};
-    return feed_load_state(feed_of(l), json, false, e ? e : &unused);
+    return feed_load_state(feed_of(l), json, false, e ? e : &(struct fb_error){0});
 }
 
 int fb_force_state(fb_loader *l, const char *json, struct fb_error *e)
 {
-    struct fb_error unused = {0};
-    return feed_load_state(feed_of(l), json, true, e ? e : &unused);
+    return feed_load_state(feed_of(l), json, true, e ? e : &(struct fb_error){0});
 }
 
 int64_t fb_skip(fb_loader *l, uint64_t batches, struct fb_error *e)
 {
-    struct fb_error unused = {0};
-    return feed_skip(feed_of(l), batches, e ? e : &unused);
+    return feed_skip(feed_of(l), batches, e ? e : &(struct fb_error){0});
 }
 
 int fb_skip_range(fb_loader *l, uint64_t first, uint64_t last, struct fb_error *e)
 {
-    struct fb_error unused = {0};
-    return feed_skip_range(feed_of(l), first, last, e ? e : &unused);
+    return feed_skip_range(feed_of(l), first, last, e ? e : &(struct fb_error){0});
 }
 
 int fb_trace(fb_loader *l, const char *path, uint64_t batches, struct fb_error *e)

@@ -15,7 +15,6 @@
 #include "base/rng.h"
 #include "base/text/json_writer.h"
 #include "feed/feed.h"
-#include "feed/partial_read.h"
 #include "model/audit_format.h"
 
 enum { SOURCE_BYTES = 4096, COMPARE_BYTES = 16 << 20, MOST_PLACE_BYTES = 5 * AUDIT_VARINT_BYTES + AUDIT_PLACE_BYTES, HEAD_BYTES = 64 };
@@ -233,13 +232,12 @@ void audit_placed(struct feed *f, const struct load *l, const void *bytes, size_
     if (!f->audit)
         return;
     struct load *loads = l->slot->loads; /* the place is this load's alone, whichever has its number */
-    bool is_known = bytes && l->part == PART_ALL;
     loads[l->place].proof = (struct audit_proof){
         .sample = l->selected,
         .position = l->position,
         .attempt = l->attempt,
         .content = content_of(l->slot, l->place, false),
-        .source = is_known ? source_of(bytes, n) : 0,
+        .source = bytes ? source_of(bytes, n) : 0,
         .is_there = true,
     };
 }

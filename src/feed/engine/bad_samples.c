@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "feed/feed.h"
+#include "feed/load_ops.h"
+
+enum { MOST_STAND_INS = 1000 /* looked at for one that fits */ };
 
 static bool is_listed(const struct feed *f, const char *path)
 {
@@ -52,7 +54,9 @@ static void give_up_place(struct fb_error *e, uint32_t bad_tries)
 bool feed_redraws_bad(struct feed *f, struct slot *s, uint32_t place, uint64_t selected, const char *key, uint32_t tries,
                       struct fb_error *e)
 {
-    if (!f->skips_bad || load_is_systemic(e) || s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed))
+    error_at(e, key, -1);
+    e->sample = (int64_t)s->place[place].sample;
+    if (!f->skips_bad || error_is_systemic(e) || s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed))
         return false;
     note(f, e, s->epoch);
     audit_bad(f, s->epoch, selected, key, e->cause);
@@ -65,6 +69,22 @@ bool feed_redraws_bad(struct feed *f, struct slot *s, uint32_t place, uint64_t s
     s->redraws += !is_lost;
     pthread_mutex_unlock(&f->lock);
     return !is_lost;
+}
+
+/* The room of a place is what its first sample needed. */
+static bool fits(const struct feed *f, const struct slot *s, uint32_t place, uint64_t selected)
+{
+    return !s->room || f->kind->length(f, f->subset.sample ? f->subset.sample[selected] : selected) <= s->room[place];
+}
+
+uint64_t feed_stand_in(const struct feed *f, const struct slot *s, uint32_t place, uint32_t *attempt)
+{
+    struct order o;
+    feed_order(f, s->epoch, &o);
+    uint64_t selected = order_redraw(&o, s->place[place].position, *attempt);
+    while (!fits(f, s, place, selected) && *attempt < MOST_STAND_INS)
+        selected = order_redraw(&o, s->place[place].position, ++*attempt);
+    return selected;
 }
 
 void feed_free_bad(struct feed *f)

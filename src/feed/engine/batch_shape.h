@@ -4,7 +4,8 @@
 
 #include "feed/feed.h"
 
-/* The picture (or arrays) first, then further files and labels in the order asked for, then lengths. The sizes of pictures are known. */
-int shape_of_batch(const struct feed *f, uint64_t places, struct slot_shape *s, struct fb_error *e);
+/* The picture (or arrays) first, then further files and labels in the order asked for, then lengths. The sizes of pictures are known. Each
+ * label is told which field it has. */
+int shape_of_batch(struct feed *f, uint64_t places, struct slot_shape *s, struct fb_error *e);
 
 #endif

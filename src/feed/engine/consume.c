@@ -156,6 +156,13 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
 
 /* ---- batches ---- */
 
+static int fail_with(const struct fb_error *why, struct fb_error *e)
+{
+    if (e && !e->code)
+        *e = *why;
+    return why->code;
+}
+
 /* f->lock is held. Waits for the head of the line. */
 static int wait_for_head(struct feed *f, struct fb_error *e)
 {
@@ -174,16 +181,12 @@ static int wait_for_head(struct feed *f, struct fb_error *e)
         }
         if (f->plan_error.code && !f->ahead_first) {
             f->epoch_error = f->plan_error;
-            rc = f->plan_error.code;
-            if (e && !e->code)
-                *e = f->plan_error;
+            rc = fail_with(&f->plan_error, e);
             feed_end_epoch(f);
             break;
         }
         if (f->device_copy.error.code) {
-            rc = f->device_copy.error.code;
-            if (e && !e->code)
-                *e = f->device_copy.error;
+            rc = fail_with(&f->device_copy.error, e);
             break;
         }
         if (thread_cond_wait_until(&f->consumer_wakes, &f->lock, ask_at))
@@ -217,7 +220,7 @@ static void advise_skip(struct fb_error *e)
 {
     static const char words[] = "on_error=\"skip\" goes on with another sample in its place";
     size_t n = strlen(e->remedy);
-    if (e->sample >= 0 && !load_is_systemic(e) && (n == 0 || strcmp(e->stage, "read") == 0 || strcmp(e->stage, "decode") == 0))
+    if (e->sample >= 0 && !error_is_systemic(e) && (n == 0 || strcmp(e->stage, "read") == 0 || strcmp(e->stage, "decode") == 0))
         text_words(e->remedy + n, sizeof(e->remedy) - n, "%s%s", n ? "; " : "", words);
 }
 
@@ -237,9 +240,7 @@ static int check_batch(struct feed *f, const struct slot *s, struct fb_error *e)
         error_remedy(&f->epoch_error, "the statistics name them under bad_samples");
     else if (s->error)
         advise_skip(&f->epoch_error);
-    if (e && !e->code)
-        *e = f->epoch_error;
-    return f->epoch_error.code;
+    return fail_with(&f->epoch_error, e);
 }
 
 /* At least all of the look-ahead but two is ready, in a row from the head. With fewer, a slow sample would not be hidden by finished
@@ -287,11 +288,8 @@ static void count_wait(struct feed *f, uint64_t called_ns, const struct slot *s)
 /* f->lock is held. */
 static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
 {
-    if (!f->is_live && f->epoch_error.code) {
-        if (e && !e->code)
-            *e = f->epoch_error;
-        return f->epoch_error.code;
-    }
+    if (!f->is_live && f->epoch_error.code)
+        return fail_with(&f->epoch_error, e);
     if (!f->is_live) {
         if (f->has_run && f->live_next == f->live.batches)
             return 0;

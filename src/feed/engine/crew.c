@@ -18,6 +18,19 @@ enum { MAX_WORKERS = 1024 };
  * that 1 %, but then any other program on the machine would starve the loader. */
 enum { NICE_ON_THE_LAST_CORE = 10 };
 
+struct member {
+    uint32_t index;
+    pthread_t thread;
+    struct crew *crew;
+    struct worker *worker;
+    uint32_t pressure_seen;
+    /* under crew->lock */
+    struct feed *serves; /* whose loads it runs now */
+    bool must_end, has_ended;
+    bool is_left; /* nobody waits for its end: it frees itself */
+    bool is_late; /* counted among those left behind */
+};
+
 struct crew {
     pthread_mutex_t lock;
     pthread_cond_t work;  /* something is ready, or the crew changes */
@@ -32,7 +45,7 @@ struct crew {
     bool is_stopping;
     uint64_t idle_ns;
     _Atomic uint32_t pressure;
-    struct worker *worker[MAX_WORKERS]; /* written under the gate and the lock */
+    struct member *member[MAX_WORKERS]; /* written under the gate and the lock */
     pthread_t helper;
     bool has_helper;
     bool has_helper_ended, is_helper_late; /* under lock */
@@ -164,84 +177,53 @@ bool crew_planner_out(struct feed *f)
 
 /* ---- workers ---- */
 
-static void free_scratch(struct worker *w)
-{
-    scratch_free(&w->bytes);
-    scratch_free(&w->pixels);
-    scratch_free(&w->work);
-    scratch_free(&w->known);
-    scratch_free(&w->pieces);
-    scratch_free(&w->labels);
-    scratch_free(&w->mapped[0]);
-    scratch_free(&w->mapped[1]);
-}
-
-void worker_init(struct worker *w, struct budget *budget)
-{
-    *w = (struct worker){0};
-    w->bytes.budget = w->pixels.budget = w->work.budget = w->known.budget = budget;
-    w->labels.budget = w->mapped[0].budget = w->mapped[1].budget = w->pieces.budget = budget;
-    decompress_init(&w->decompress, budget);
-    codec_state_init(&w->codec, budget);
-}
-
-void worker_free(struct worker *w)
-{
-    free_scratch(w);
-    decompress_free(&w->decompress);
-    codec_state_free(&w->codec);
-}
-
-static void ease(struct crew *c, struct worker *w)
+static void ease(struct crew *c, struct member *m)
 {
     uint32_t pressure = atomic_load_explicit(&c->pressure, memory_order_relaxed);
-    if (pressure == w->pressure_seen)
+    if (pressure == m->pressure_seen)
         return;
-    w->pressure_seen = pressure;
-    free_scratch(w);
-    scratch_free(&w->codec.scratch);
-    scratch_free(&w->decompress.work[0]);
-    scratch_free(&w->decompress.work[1]);
+    m->pressure_seen = pressure;
+    worker_ease(m->worker);
 }
 
-static void run_chain(struct crew *c, struct worker *w, struct feed *f, struct load *l)
+static void run_chain(struct crew *c, struct member *m, struct feed *f, struct load *l)
 {
     while (l) {
         struct load *next = l->next;
         l->next = NULL;
-        load_run(w, f, l);
+        load_run(m->worker, f, l);
         l = next;
     }
-    ease(c, w);
+    ease(c, m);
 }
 
-static void wait_for_work(struct crew *c, struct worker *w)
+static void wait_for_work(struct crew *c, struct member *m)
 {
     uint64_t since = clock_now_ns();
     c->idle++;
     if (!thread_cond_wait_until(&c->work, &c->lock, since + 1000000000u))
-        ease(c, w); /* idle for a second: hold nothing that others want */
+        ease(c, m); /* idle for a second: hold nothing that others want */
     c->idle--;
     c->idle_ns += clock_now_ns() - since;
 }
 
 /* The lock is held, and let go meanwhile. */
-static void serve(struct crew *c, struct worker *w, struct feed *f)
+static void serve(struct crew *c, struct member *m, struct feed *f)
 {
     struct load *chain = ready_take(f, ready_portion(f, c->threads));
     f->inside++;
-    w->serves = f;
+    m->serves = f;
     f->serving++;
     if (c->idle && ready_wants_more(f, c->unhurried)) /* it may have been in no hurry when its loads became ready */
         pthread_cond_signal(&c->work);
     c->turn = f->next_feed;
     pthread_mutex_unlock(&c->lock);
-    run_chain(c, w, f, chain);
+    run_chain(c, m, f, chain);
     pthread_mutex_lock(&c->lock);
     f->serving--;
-    w->serves = NULL;
-    if (!w->is_left)
-        count_late(&w->is_late, false);
+    m->serves = NULL;
+    if (!m->is_left)
+        count_late(&m->is_late, false);
     if (!step_out(c, f))
         return;
     pthread_mutex_unlock(&c->lock);
@@ -250,58 +232,59 @@ static void serve(struct crew *c, struct worker *w, struct feed *f)
 }
 
 /* From the moment that has_ended is seen, the worker is whose who waits for it, unless nobody does. */
-static void end_worker(struct crew *c, struct worker *w)
+static void end_worker(struct crew *c, struct member *m)
 {
-    worker_free(w);
+    worker_delete(m->worker);
     pthread_mutex_lock(&c->lock);
-    bool is_left = w->is_left;
-    w->has_ended = true;
-    count_late(&w->is_late, false);
+    bool is_left = m->is_left;
+    m->has_ended = true;
+    count_late(&m->is_late, false);
     pthread_cond_broadcast(&c->quiet);
     pthread_mutex_unlock(&c->lock);
     if (is_left)
-        free(w);
+        free(m);
     crew_unref(c);
 }
 
 static void *worker_main(void *arg)
 {
-    struct worker *w = arg;
-    struct crew *c = w->crew;
-    if (w->index > 0 && (int)w->index + 1 >= host_cores())
+    struct member *m = arg;
+    struct crew *c = m->crew;
+    if (m->index > 0 && (int)m->index + 1 >= host_cores())
         thread_be_nice(NICE_ON_THE_LAST_CORE);
     pthread_mutex_lock(&c->lock);
-    while (!w->must_end) {
+    while (!m->must_end) {
         struct feed *f = ready_choose(c->feeds, c->turn, c->unhurried);
         if (f)
-            serve(c, w, f);
+            serve(c, m, f);
         else
-            wait_for_work(c, w);
+            wait_for_work(c, m);
     }
     pthread_mutex_unlock(&c->lock);
-    end_worker(c, w);
+    end_worker(c, m);
     return NULL;
 }
 
 static int start_worker(struct crew *c, int index, struct fb_error *e)
 {
-    struct worker *w = malloc(sizeof(*w));
-    if (!w)
+    struct member *m = calloc(1, sizeof(*m));
+    if (!m || !(m->worker = worker_new((uint32_t)index, &the_budget))) {
+        free(m);
         return error_set_errno(e, "feed", ENOMEM, "make worker %d", index);
-    worker_init(w, &the_budget);
-    w->index = (uint32_t)index;
-    w->crew = hold(c);
+    }
+    m->index = (uint32_t)index;
+    m->crew = hold(c);
     char name[16];
     snprintf(name, sizeof(name), "fb-w%d", index);
-    int rc = thread_start(&w->thread, name, worker_main, w, e);
+    int rc = thread_start(&m->thread, name, worker_main, m, e);
     if (rc < 0) {
-        worker_free(w);
-        free(w);
+        worker_delete(m->worker);
+        free(m);
         crew_unref(c);
         return rc;
     }
     pthread_mutex_lock(&c->lock);
-    c->worker[index] = w;
+    c->member[index] = m;
     pthread_mutex_unlock(&c->lock);
     return 0;
 }
@@ -344,18 +327,18 @@ static void join_or_detach(pthread_t t, bool has_ended, uint64_t deadline_ns)
 }
 
 /* The worker was told to end: waits for that, or leaves it behind. */
-static void part_from(struct crew *c, struct worker *w, uint64_t deadline_ns)
+static void part_from(struct crew *c, struct member *m, uint64_t deadline_ns)
 {
-    pthread_t thread = w->thread;
+    pthread_t thread = m->thread;
     pthread_mutex_lock(&c->lock);
-    bool has_ended = wait_for_end(c, &w->has_ended, deadline_ns);
-    c->worker[w->index] = NULL;
-    w->is_left = !has_ended;
-    count_late(&w->is_late, !has_ended);
+    bool has_ended = wait_for_end(c, &m->has_ended, deadline_ns);
+    c->member[m->index] = NULL;
+    m->is_left = !has_ended;
+    count_late(&m->is_late, !has_ended);
     pthread_mutex_unlock(&c->lock);
     join_or_detach(thread, has_ended, deadline_ns);
     if (has_ended)
-        free(w);
+        free(m);
 }
 
 /* Ends all workers from number `first` on, within the time. */
@@ -364,11 +347,11 @@ static void end_workers(struct crew *c, int first, uint64_t timeout_ns)
     uint64_t deadline_ns = clock_now_ns() + timeout_ns;
     pthread_mutex_lock(&c->lock);
     for (int i = first; i < c->started; i++)
-        c->worker[i]->must_end = true;
+        c->member[i]->must_end = true;
     pthread_cond_broadcast(&c->work);
     pthread_mutex_unlock(&c->lock);
     for (; c->started > first; c->started--)
-        part_from(c, c->worker[c->started - 1], deadline_ns);
+        part_from(c, c->member[c->started - 1], deadline_ns);
 }
 
 static void end_helper(struct crew *c, uint64_t timeout_ns)
@@ -515,9 +498,9 @@ static void leave_behind(struct crew *c, struct feed *f)
 {
     f->is_left = true;
     count_late(&f->is_planner_late, f->is_planning);
-    for (int i = 0; i < MAX_WORKERS && c->worker[i]; i++)
-        if (c->worker[i]->serves == f)
-            count_late(&c->worker[i]->is_late, true);
+    for (int i = 0; i < MAX_WORKERS && c->member[i]; i++)
+        if (c->member[i]->serves == f)
+            count_late(&c->member[i]->is_late, true);
 }
 
 uint32_t crew_quiet(struct feed *f, uint64_t timeout_ns)

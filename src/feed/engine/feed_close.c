@@ -66,7 +66,7 @@ static void drop_unused(struct feed *f)
 {
     drop_loads(f, crew_take_ready(f));
     pthread_mutex_lock(&f->lock);
-    planner_drop_free_slots(f);
+    slot_memory_drop_free(f);
     reads_trim(&f->reads);
     pthread_mutex_unlock(&f->lock);
 }
@@ -76,7 +76,7 @@ void feed_unref(struct feed *f)
     if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
         return;
     if (f->budget) {
-        planner_drop_free_slots(f);
+        slot_memory_drop_free(f);
         reads_trim(&f->reads);
     }
     device_copy_close(f);
@@ -112,7 +112,7 @@ static bool ask_to_end(struct feed *f)
     feed_replan(f, NULL);
     feed_end_epoch(f);
     if (f->budget)
-        planner_give_away_held(f); /* they may be kept for long, and other loaders need the room */
+        slot_memory_give_away_held(f); /* they may be kept for long, and other loaders need the room */
     pthread_cond_broadcast(&f->consumer_wakes);
     pthread_mutex_unlock(&f->lock);
     return true;
@@ -147,8 +147,8 @@ static void drop_redo(struct feed *f)
 
 void feed_finish(struct feed *f)
 {
-    void (*map_done)(void *) = f->map_done;
-    void *map_ctx = f->map_ctx;
+    void (*closed)(void *) = f->closed;
+    void *closed_ctx = f->closed_ctx;
     ask_to_end(f); /* once more: who was late may have planned a batch, or had the lock when it was asked for */
     uint32_t reads = f->io ? f->io->ops->close(f->io, io_ends_ns) : 0;
     bool is_stuck = !device_copy_stop(f, device_ends_ns) || reads;
@@ -169,8 +169,8 @@ void feed_finish(struct feed *f)
         source_cache_close(f);
         feed_unref(f);
     }
-    if (map_done)
-        map_done(map_ctx); /* last: it may wait for the interpreter, or end this thread with it */
+    if (closed)
+        closed(closed_ctx); /* last: it may wait for the interpreter, or end this thread with it */
 }
 
 /* `late` threads are still inside. is_locked: one of them, or a device's, has the feed's lock. */

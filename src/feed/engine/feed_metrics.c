@@ -6,11 +6,6 @@
 #include "feed/source_cache.h"
 #include "meter/metrics.h"
 
-static uint64_t get(const _Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 static void fill_place(struct metrics *m, struct feed *f)
 {
     pthread_mutex_lock(&f->lock);
@@ -38,21 +33,20 @@ static void fill_progress(struct metrics *m, struct feed *f)
     metrics_set_ns(m, "wait_p99_seconds", histogram_quantile(&f->wait_histogram, 0.99));
     metrics_set_ns(m, "load_p50_seconds", histogram_quantile(&f->load_histogram, 0.5));
     metrics_set_ns(m, "load_p99_seconds", histogram_quantile(&f->load_histogram, 0.99));
-    metrics_set_ns(m, "first_batch_seconds", get(&f->first_batch_ns));
-    metrics_set(m, "changed_files", get(&f->changed));
+    metrics_set_ns(m, "first_batch_seconds", meter_get(&f->first_batch_ns));
+    metrics_set(m, "changed_files", meter_get(&f->changed));
     metrics_set(m, "left_behind_threads", crew_left_behind());
     metrics_set(m, "left_behind_reads", feed_left_reads());
-    metrics_set(m, "bad", get(&f->bad));
+    metrics_set(m, "bad", meter_get(&f->bad));
     metrics_set(m, "catalog.samples", catalog_count(f->dataset.catalog));
 }
 
-/* The caller's functions: seconds inside them, and seconds spent waiting to be let in (Python's lock). */
-static void fill_maps(struct metrics *m, struct feed *f)
+static void fill_functions(struct metrics *m, struct feed *f)
 {
     uint64_t busy = 0, wait = 0;
-    for (int i = 0; i < f->chain.map_count; i++) {
-        busy += get(&f->map_ns[i]);
-        wait += get(&f->map_wait_ns[i]);
+    for (const struct feed_function *x = f->function; x < f->function + f->function_count; x++) {
+        busy += meter_get(&x->busy_ns);
+        wait += meter_get(&x->wait_ns);
     }
     metrics_set_ns(m, "map_seconds", busy);
     metrics_set_ns(m, "gil_wait_seconds", wait);
@@ -61,14 +55,14 @@ static void fill_maps(struct metrics *m, struct feed *f)
 static void fill_budget(struct metrics *m, struct budget *b)
 {
     char path[64];
-    metrics_set(m, "budget.limit_bytes", get(&b->limit));
-    metrics_set(m, "budget.used_bytes", get(&b->used));
-    metrics_set(m, "budget.peak_bytes", get(&b->peak));
+    metrics_set(m, "budget.limit_bytes", meter_get(&b->limit));
+    metrics_set(m, "budget.used_bytes", meter_get(&b->used));
+    metrics_set(m, "budget.peak_bytes", meter_get(&b->peak));
     for (int k = 0; k < MEMORY_KINDS; k++) {
         snprintf(path, sizeof(path), "budget.kinds.%s.used_bytes", budget_kind_name((enum memory_kind)k));
-        metrics_set(m, path, get(&b->used_by[k]));
+        metrics_set(m, path, meter_get(&b->used_by[k]));
         snprintf(path, sizeof(path), "budget.kinds.%s.peak_bytes", budget_kind_name((enum memory_kind)k));
-        metrics_set(m, path, get(&b->peak_by[k]));
+        metrics_set(m, path, meter_get(&b->peak_by[k]));
     }
 }
 
@@ -82,8 +76,8 @@ static void fill_io(struct metrics *m, struct feed *f)
     metrics_set(m, "io.in_flight", i.in_flight);
     metrics_set(m, "io.in_flight_peak", i.in_flight_peak);
     metrics_set(m, "io.depth", i.depth);
-    metrics_set(m, "io.cached_reads", get(&f->cached_reads));
-    metrics_set(m, "io.part_reads", get(&f->part_reads));
+    metrics_set(m, "io.cached_reads", meter_get(&f->cached_reads));
+    metrics_set(m, "io.part_reads", meter_get(&f->part_reads));
 }
 
 static void fill_stage(struct metrics *m, const char *name, const char *what, double value)
@@ -109,14 +103,11 @@ static void fill_stages(struct metrics *m, struct feed *f)
     }
 }
 
-static void fill_decoded(struct metrics *m, struct feed *f)
+static void fill_learnt(struct metrics *m, struct feed *f)
 {
     struct learnt_figures l = {0};
     if (f->learnt)
         learnt_read_figures(f->learnt, &l);
-    metrics_set(m, "regions.by_checkpoints", get(&f->decoded[CODEC_BY_RECORD]));
-    metrics_set(m, "regions.plainly", get(&f->decoded[CODEC_PLAIN]));
-    metrics_set(m, "regions.by_fallback", get(&f->decoded[CODEC_FALLBACK]));
     metrics_set(m, "learnt.records", l.records);
     metrics_set(m, "learnt.bytes", l.bytes);
     metrics_set(m, "learnt.found", l.found);
@@ -130,12 +121,15 @@ void feed_metrics(struct feed *f, struct metrics *m)
     metrics_clear(m);
     fill_place(m, f);
     fill_progress(m, f);
-    fill_maps(m, f);
+    fill_functions(m, f);
     fill_budget(m, f->budget);
     fill_io(m, f);
     source_cache_metrics(f, m);
     fill_stages(m, f);
-    fill_decoded(m, f);
+    fill_learnt(m, f);
+    metrics_set(m, "regions.by_checkpoints", 0); /* of kinds that decode no regions */
+    metrics_set(m, "regions.plainly", 0);
+    metrics_set(m, "regions.by_fallback", 0);
     if (f->kind->metrics)
         f->kind->metrics(f, m);
     device_copy_metrics(f, m);

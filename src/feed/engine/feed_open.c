@@ -122,21 +122,15 @@ void feed_order(const struct feed *f, uint64_t epoch, struct order *o)
         order_use_window(o, f->window_block, f->window_blocks);
 }
 
-/* A pack is opened once, not once for each sample; decoded pictures say how large they are. */
-static int open_object(struct feed *f, const fb_options *o, struct fb_error *e)
+/* A pack is opened once, not once for each sample. */
+static void open_object(struct feed *f, const fb_options *o)
 {
-    int rc = catalog_decoded_size(f->dataset.catalog, &f->raw_height, &f->raw_width, e);
-    if (rc < 0) {
-        error_at(e, o->source, -1);
-        return rc;
-    }
     struct catalog_sample s;
     bool is_cached = o->cache_dir || o->cache_ram;
     if (is_cached || f->dataset.root_fd < 0 || !catalog_is_one_object(f->dataset.catalog) ||
         catalog_sample(f->dataset.catalog, 0, &s, NULL) < 0)
-        return 0;
+        return;
     f->object_fd = openat(f->dataset.root_fd, s.object, O_RDONLY | O_CLOEXEC); /* if not: each read says why */
-    return 0;
 }
 
 static void choose_window(struct feed *f, uint64_t window)
@@ -198,9 +192,8 @@ static int copy_options(struct feed *f, const fb_options *o, struct fb_error *e)
     f->rank = o->rank;
     f->world = o->world_size;
     f->opened_ns = clock_now_ns();
-    f->map = o->map;
-    f->map_done = o->map_done;
-    f->map_ctx = o->map_ctx;
+    f->closed = o->map_done;
+    f->closed_ctx = o->map_ctx;
     f->takes_order = o->takes_order != 0;
     f->cache_ram = o->cache_ram;
     atomic_init(&f->refs, 1);
@@ -322,7 +315,7 @@ static int open_parts(struct feed *f, const fb_options *o, struct fb_error *e)
     FB_TRY(copy_options(f, o, e));
     FB_TRY(check_options(o, e));
     FB_TRY(open_dataset(f, o, e));
-    FB_TRY(open_object(f, o, e));
+    open_object(f, o);
     FB_TRY(crew_join(f, o->threads, o->memory, e));
     f->has_joined = true;
     f->reads.budget = f->budget;

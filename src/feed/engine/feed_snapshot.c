@@ -15,11 +15,6 @@
 #include "host/host.h"
 #include "host/proc/proc_mounts.h"
 
-static double get(const _Atomic uint64_t *counter)
-{
-    return (double)atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 static double least(double a, double b)
 {
     return a < b ? a : b;
@@ -40,7 +35,7 @@ static void look_at_place(struct feed *f, struct snapshot *s, struct run_facts *
 static void fill_consumer(struct feed *f, struct snapshot *s)
 {
     struct loop_figures g = loop_read(&f->loop.all);
-    double first = get(&f->loop.first_wait_ns), wall = (double)g.wall_ns - first, wait = (double)g.wait_ns - first;
+    double first = (double)meter_get(&f->loop.first_wait_ns), wall = (double)g.wall_ns - first, wait = (double)g.wait_ns - first;
     struct role_figures *c = &s->role[ROLE_CONSUMER];
     wall = wall > 0 ? wall : 0;
     wait = least(wait > 0 ? wait : 0, wall);
@@ -60,13 +55,13 @@ static void fill_workers(struct feed *f, struct snapshot *s)
     meter_read(&f->meter, STAGE_DECODE, &decode);
     meter_read(&f->meter, STAGE_TRANSFORM, &transform);
     meter_read(&f->meter, STAGE_READ, &read);
-    for (int i = 0; i < f->chain.map_count; i++) {
-        mapped += get(&f->map_ns[i]);
-        locked += get(&f->map_wait_ns[i]);
+    for (const struct feed_function *x = f->function; x < f->function + f->function_count; x++) {
+        mapped += (double)meter_get(&x->busy_ns);
+        locked += (double)meter_get(&x->wait_ns);
     }
     double busy = least((double)decode.busy_ns + (double)transform.busy_ns + mapped, threads * wall);
     double idle = least(least((double)crew_idle_ns(), wait * threads), threads * wall - busy);
-    bool has_read = get(&f->io_reads) > 0.01 * (double)read.items;
+    bool has_read = (double)meter_get(&f->io_reads) > 0.01 * (double)read.items;
     bool is_remote = mounts_is_remote((enum file_kind)s->file_kind);
     w->threads = threads;
     w->wall_ns = threads * wall;

@@ -13,11 +13,6 @@ static double seconds(uint64_t ns)
     return (double)ns / 1e9;
 }
 
-static uint64_t get(const _Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 static void put_budget(struct json_writer *w, const struct metrics *m)
 {
     char path[64];
@@ -52,10 +47,10 @@ static void put_io(struct json_writer *w, const struct metrics *m, const char *n
 static void put_maps(struct json_writer *w, struct feed *f)
 {
     json_begin_array(w, "maps");
-    for (int i = 0; i < f->chain.map_count; i++)
-        json_put(w, J_OBJECT(NULL, J("name", f->chain.map[i].name), J("calls", get(&f->map_calls[i])),
-                             J_FIXED("seconds", 6, seconds(get(&f->map_ns[i]))),
-                             J_FIXED("gil_wait_seconds", 6, seconds(get(&f->map_wait_ns[i])))));
+    for (const struct feed_function *x = f->function; x < f->function + f->function_count; x++)
+        json_put(w, J_OBJECT(NULL, J("name", x->name), J("calls", meter_get(&x->calls)),
+                             J_FIXED("seconds", 6, seconds(meter_get(&x->busy_ns))),
+                             J_FIXED("gil_wait_seconds", 6, seconds(meter_get(&x->wait_ns)))));
     json_end(w);
 }
 

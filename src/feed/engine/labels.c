@@ -168,6 +168,16 @@ int labels_get(const struct labels *l, int field, uint64_t selected, uint64_t sa
     return f->is_class && l->subset->class_new ? renumber(l, to, e) : 0;
 }
 
+size_t labels_lay_out(const struct labels *l, uint8_t *memory, void **to)
+{
+    size_t at = 0;
+    for (int i = 0; i < l->count; i++) {
+        to[i] = memory ? memory + at : NULL;
+        at += (l->field[i].bytes + 7) & ~(size_t)7;
+    }
+    return at;
+}
+
 int labels_copy(const struct labels *l, uint64_t selected, uint64_t sample, void *const *to, struct fb_error *e)
 {
     for (int i = 0; i < l->count; i++)

@@ -6,9 +6,7 @@
 #include "base/clock.h"
 #include "base/text/text.h"
 #include "feed/crew.h"
-#include "feed/gather_reads.h"
 #include "feed/load_ops.h"
-#include "feed/partial_read.h"
 
 enum {
     WAITS_FOR_MEMORY = 200,
@@ -41,9 +39,8 @@ void load_init(struct load *l, struct slot *s, uint32_t place, uint64_t position
 
 void load_aim(struct feed *f, struct load *l, uint64_t sample)
 {
-    l->needs_aim = l->would_block = l->has_begun = false;
-    l->file = 0;
-    partial_read_give_up(l);
+    l->needs_aim = l->would_block = l->has_begun = l->is_further = false;
+    memset(l->own, 0, sizeof(l->own));
     l->selected = sample;
     l->sample = f->subset.sample ? f->subset.sample[sample] : sample;
     struct fb_error *e = NULL;
@@ -55,7 +52,6 @@ void load_aim(struct feed *f, struct load *l, uint64_t sample)
     }
     l->error = e;
     l->size = l->where.length;
-    l->may_part = f->reads_parts && l->size >= PART_FROM_BYTES;
     l->reads_itself = f->kind->reads_itself && f->kind->reads_itself(f, &l->where);
     l->slot->place[l->place].sample = l->sample;
     l->slot->place[l->place].key = l->where.key;
@@ -72,10 +68,9 @@ static bool is_full(const struct feed *f)
     return f->ahead >= f->look_ahead;
 }
 
+/* The device, if there is one, then the consumer. */
 static void publish(struct feed *f, struct slot *s)
 {
-    if (f->kind->finish && !s->error)
-        f->kind->finish(f, s);
     pthread_mutex_lock(&f->lock);
     if (s->generation != atomic_load_explicit(&f->generation, memory_order_relaxed)) {
         feed_recycle(f, s);
@@ -88,6 +83,15 @@ static void publish(struct feed *f, struct slot *s)
             pthread_cond_signal(&f->consumer_wakes);
     }
     pthread_mutex_unlock(&f->lock);
+}
+
+/* The last place of a slot is filled, on this worker: what is still to be done with the batch as a whole, of whatever kind it is, in this
+ * order. Steps that work on whole batches belong between the kind's own and publishing. */
+static void finish_slot(struct feed *f, struct slot *s)
+{
+    if (!s->error && f->kind->finish)
+        f->kind->finish(f, s);
+    publish(f, s);
 }
 
 void load_give_buffer_back(struct feed *f, struct load *l)
@@ -105,13 +109,13 @@ void load_finish(struct feed *f, struct load *l)
 {
     struct slot *s = l->slot;
     load_give_buffer_back(f, l);
-    waited_free(f, l->waited);
-    l->waited = NULL;
+    if (l->waited)
+        f->kind->drop_waited(f, l);
     error_free(l->error);
     l->error = NULL;
     atomic_store_explicit(&l->step, LOAD_IDLE, memory_order_relaxed);
     if (atomic_fetch_sub_explicit(&s->remaining, 1, memory_order_acq_rel) == 1)
-        publish(f, s);
+        finish_slot(f, s);
 }
 
 void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
@@ -127,11 +131,6 @@ void load_fail_batch(struct feed *f, struct load *l, const struct fb_error *e)
     }
     pthread_mutex_unlock(&f->lock);
     load_finish(f, l);
-}
-
-bool load_is_systemic(const struct fb_error *e)
-{
-    return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE || e->sys_errno == ENOMEM;
 }
 
 /* Batches that are ready and not taken yet have memory, and so do other workers: a load waits for it as long as the consumer does not wait
@@ -156,29 +155,6 @@ bool load_waits_for_memory(struct feed *f, struct load *l, const struct fb_error
 }
 
 /* ---- what all kinds need ---- */
-
-struct io_request load_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e)
-{
-    bool is_part = l->part != PART_ALL, is_whole = l->where.offset == 0 && l->where.length == l->where.object_size;
-    return (struct io_request){
-        .dir_fd = f->dataset.root_fd,
-        .path = l->where.object,
-        .offset = l->where.offset + l->part_first,
-        .length = is_part    ? l->part_last - l->part_first
-                  : is_whole ? IO_WHOLE
-                             : l->where.length,
-        .expected_size = l->size,
-        .has_fd = f->object_fd >= 0 && !is_whole,
-        .fd = f->object_fd,
-        .buffer = buffer + l->part_first,
-        .capacity = capacity - l->part_first,
-        .owner = l,
-        .goes_first = l->has_begun || l->attempt > 0,
-        .expected_mtime_ns = l->where.mtime_ns,
-        .must_match = !is_whole && !is_part, /* parts are compared by partial_read_is_spoilt */
-        .error = e,
-    };
-}
 
 void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_error *e)
 {
@@ -206,12 +182,16 @@ void load_note_service(struct feed *f, uint64_t ns)
     histogram_add(&f->load_histogram, ns);
 }
 
-int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, int first, uint64_t selected, uint64_t sample,
-                     struct fb_error *e)
+void load_place_labels(const struct feed *f, const struct slot *s, uint32_t place, void **to)
+{
+    for (int k = 0; k < f->labels.count; k++)
+        to[k] = slot_at(s, f->labels.field[k].batch_field, place);
+}
+
+int load_copy_labels(const struct feed *f, const struct slot *s, uint32_t place, uint64_t selected, uint64_t sample, struct fb_error *e)
 {
     void *to[FB_MAX_FIELDS];
-    for (int k = 0; k < f->labels.count; k++)
-        to[k] = slot_at(s, first + k, place);
+    load_place_labels(f, s, place, to);
     return labels_copy(&f->labels, selected, sample, to, e);
 }
 

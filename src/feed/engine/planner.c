@@ -14,25 +14,21 @@
 #include "base/text/text.h"
 #include "base/thread.h"
 #include "feed/crew.h"
+#include "feed/engine/slot_memory.h"
 #include "feed/load_ops.h"
-#include "feed/partial_read.h"
 #include "feed/source_cache.h"
 
 enum {
-    NAP_NS = 100000000,     /* how long a wait may overlook is_pressed */
-    TIGHT_NAP_NS = 5000000, /* while waiting for memory that others hold */
-    COLD_ABOVE = 64,        /* of 256: send reads to io */
-    PROBE_EVERY = 32,       /* while cold, one load in so many asks whether the cache is warm again */
+    NAP_NS = 100000000, /* how long a wait may overlook is_pressed */
+    COLD_ABOVE = 64,    /* of 256: send reads to io */
+    PROBE_EVERY = 32,   /* while cold, one load in so many asks whether the cache is warm again */
     LOOK_AHEAD_MOST = 64,
     GROWN_BYTES = 512 << 20,     /* of a look-ahead that grew: fresh memory costs as much time as a slow read */
     ROWS_AHEAD_BYTES = 64 << 20, /* of batches whose size varies: more than that is ahead only to keep two batches. What is still in the
                                     processor's cache is written again a fifth faster */
     ROWS_AHEAD_LEAST = 2,
-    WAITS_FOR_ROOM = 200,  /* naps until a batch that does not fit is given up */
-    NAPS_IF_CRAMPED = 2,   /* until kept batches leave the budget, if that was necessary before */
-    WAITS_FOR_SYSTEM = 20, /* the same when it is malloc that has no memory */
-    HELD_BY_USER = 2,
-    MOST_STAND_INS = 1000 /* looked at for one that fits */
+    WAITS_FOR_BUFFER = 200, /* naps until a load without a read buffer is given up */
+    WAITS_FOR_SYSTEM = 20   /* and a batch, when it is malloc that has no memory */
 };
 
 struct plan_state {
@@ -47,73 +43,7 @@ struct plan_state {
     size_t rows_most;          /* that a batch of variable lengths has taken */
 };
 
-/* ---- slots; f->lock is held ---- */
-
-static bool is_owned_full(const struct feed *f)
-{
-    return f->owned >= f->look_ahead + HELD_BY_USER;
-}
-
-/* The user keeps more batches than the budget has for that, `kept`: the oldest is theirs from now on. */
-static bool give_away_oldest(struct feed *f, uint32_t kept)
-{
-    if (f->held <= kept)
-        return false;
-    struct slot *s = f->held_slots[0];
-    f->held--;
-    for (uint32_t i = 0; i < f->held; i++)
-        f->held_slots[i] = f->held_slots[i + 1];
-    s->is_given = true;
-    f->owned--;
-    f->given_away++;
-    budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes + s->rows_capacity);
-    return true;
-}
-
-void planner_give_away_held(struct feed *f)
-{
-    while (give_away_oldest(f, 0))
-        ;
-}
-
-/* NULL: none now. *is_poor: because there is no memory; f->slots_failed counts how often it was not the budget that had none. */
-static struct slot *get_slot(struct feed *f, bool *is_poor)
-{
-    *is_poor = false;
-    struct slot *s = f->free_slots;
-    if (s) {
-        f->free_slots = s->next;
-        s->next = NULL;
-        return s;
-    }
-    if (is_owned_full(f) && !give_away_oldest(f, HELD_BY_USER))
-        return NULL;
-    *is_poor = !budget_take(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
-    if (*is_poor)
-        return NULL;
-    s = device_copy_slot_new(f);
-    if (!s) {
-        budget_give(f->budget, MEMORY_SLOTS, f->slot_total_bytes);
-        *is_poor = true;
-        f->slots_failed++;
-        return NULL;
-    }
-    f->slots_failed = 0;
-    f->owned++;
-    return s;
-}
-
-void planner_drop_free_slots(struct feed *f)
-{
-    while (f->free_slots) {
-        struct slot *s = f->free_slots;
-        f->free_slots = s->next;
-        size_t bytes = f->slot_total_bytes + s->rows_capacity;
-        device_copy_slot_free(f, s);
-        f->owned--;
-        budget_give(f->budget, MEMORY_SLOTS, bytes);
-    }
-}
+/* ---- how far ahead; f->lock is held ---- */
 
 /* Someone needs memory: an idle feed gives back everything, and what the program still keeps of it is the program's; a live one what it has
  * beyond the least. */
@@ -124,8 +54,8 @@ static void give_back(struct feed *f)
     if (!f->is_live && f->has_plan)
         feed_replan(f, NULL);
     if (!f->is_live)
-        planner_give_away_held(f);
-    planner_drop_free_slots(f);
+        slot_memory_give_away_held(f);
+    slot_memory_drop_free(f);
     reads_trim(&f->reads);
     if (f->kind->give_back)
         f->kind->give_back(f, f->is_live);
@@ -180,7 +110,7 @@ static void read_done(struct io_request *r)
 static void submit(struct feed *f, struct load *l, struct read_buffer *b)
 {
     l->buffer = b;
-    l->request = load_request(f, l, b->data, b->capacity, &b->error);
+    l->request = f->kind->request(f, l, b->data, b->capacity, &b->error);
     l->request.done = read_done;
     l->has_begun = true;
     load_step(l, LOAD_READING);
@@ -220,7 +150,7 @@ static bool send_to_io(struct feed *f, struct load *l)
         submit(f, l, b);
         return true;
     }
-    if (!is_too_large && is_alone && f->reads_failed > WAITS_FOR_ROOM) { /* no read is under way that would give its buffer back */
+    if (!is_too_large && is_alone && f->reads_failed > WAITS_FOR_BUFFER) { /* no read is under way that would give its buffer back */
         fail_load(f, l, FB_E_NOMEM, "there is no memory to read it into");
         return true;
     }
@@ -247,8 +177,8 @@ static bool issue(struct plan_state *p)
             p->todo = next;
             continue;
         }
-        if (l->may_part)
-            partial_read_prepare(f, l, &p->known);
+        if (f->kind->prepare)
+            f->kind->prepare(f, l, &p->known);
         if (l->error || l->reads_itself || goes_straight(f, l)) {
             *tail = l;
             tail = &l->next;
@@ -285,68 +215,6 @@ static void drop_todo(struct plan_state *p)
     }
 }
 
-static bool fail_slot(struct feed *f, struct slot *s, size_t bytes)
-{
-    char need[32], limit[32];
-    s->error = error_new();
-    error_set(s->error, FB_E_BUDGET, "feed", "a batch of these samples takes %s, more than the memory budget of %s has left",
-              text_size(bytes, need, sizeof(need)), text_size(atomic_load(&f->budget->limit), limit, sizeof(limit)));
-    error_remedy(s->error, "raise memory=, lower batch_size=, or use fb.Ragged() or fb.SampleInstances(k)");
-    return false;
-}
-
-/* f->lock is held. Batches of variable lengths may be so large that there is no room for the next one beside those that are kept. Who waits
- * for it may be who keeps them: then nobody would ever give any back. Another thread might, so that it is waited for, but not each time. */
-static bool make_room_beside_kept(struct feed *f, int naps)
-{
-    bool is_due = naps >= (f->is_cramped ? NAPS_IF_CRAMPED : WAITS_FOR_ROOM);
-    if (!is_due || !f->is_consumer_waiting || f->ahead || !give_away_oldest(f, 0))
-        return false;
-    f->is_cramped = true;
-    return true;
-}
-
-/* For a batch of variable lengths. Behind other batches it leaves a quarter of the budget to the workers, as batches of a fixed size do:
- * were all of it in batches that nobody can take yet, the first of them could not be finished. */
-static bool take_room(struct feed *f, size_t bytes)
-{
-    pthread_mutex_lock(&f->lock);
-    bool is_behind = f->ahead > 0;
-    pthread_mutex_unlock(&f->lock);
-    uint64_t limit = atomic_load_explicit(&f->budget->limit, memory_order_relaxed);
-    return budget_take_above(f->budget, MEMORY_SLOTS, bytes, is_behind ? limit / 4 : 0);
-}
-
-/* Memory for a batch of variable lengths; waits for it. False: there never will be enough; the batch says so. */
-static bool make_room(struct plan_state *p, struct slot *s)
-{
-    struct feed *f = p->f;
-    size_t bytes = slot_rows_bytes(s, s->count), had = s->rows_capacity;
-    p->rows_most = bytes > p->rows_most ? bytes : p->rows_most;
-    if (bytes > had && p->rows_most > bytes && take_room(f, p->rows_most - had)) {
-        bytes = p->rows_most; /* once and for all, if there is enough: fresh memory is cleared when it is touched */
-    } else if (bytes > had) {
-        for (int i = 0; !take_room(f, bytes - had); i++) {
-            pthread_mutex_lock(&f->lock);
-            planner_drop_free_slots(f); /* of other sizes; nobody else gives them back while this thread waits */
-            bool comes_more = make_room_beside_kept(f, i) || f->ahead || f->held;
-            pthread_mutex_unlock(&f->lock);
-            bool is_hopeless = bytes > atomic_load(&f->budget->limit) || (!comes_more && i >= WAITS_FOR_ROOM);
-            if (is_hopeless || atomic_load_explicit(&f->is_closing, memory_order_relaxed))
-                return fail_slot(f, s, bytes);
-            uint32_t seen = budget_seen(f->budget);
-            crew_press(f, false);
-            budget_wait(f->budget, seen, TIGHT_NAP_NS);
-        }
-    }
-    if (slot_prepare_rows(s, s->count, bytes))
-        return true;
-    budget_give(f->budget, MEMORY_SLOTS, bytes - s->rows_capacity);
-    s->error = error_new();
-    error_set_errno(s->error, "feed", ENOMEM, "allocate %zu bytes for a batch", bytes);
-    return false;
-}
-
 /* False: the batch has failed already. */
 static bool fill_slot(struct plan_state *p, struct slot *s, const struct run *run, uint64_t batch)
 {
@@ -370,7 +238,7 @@ static bool fill_slot(struct plan_state *p, struct slot *s, const struct run *ru
         s->place[i].is_repeat = i >= span.count - span.repeats;
     }
     p->todo = f->kind->plan(f, s, order_of(p, run->epoch), p->given);
-    return !s->room || make_room(p, s);
+    return !s->room || slot_memory_make_room(f, s, &p->rows_most);
 }
 
 /* f->lock is held: the next batch gets the slot. */
@@ -386,13 +254,6 @@ static void append_slot(struct feed *f, struct slot *s)
     f->ahead++;
 }
 
-/* The room of a place is what its first sample needed. */
-static bool fits(const struct feed *f, const struct load *l, uint64_t selected)
-{
-    uint64_t sample = f->subset.sample ? f->subset.sample[selected] : selected;
-    return f->kind->length(f, sample) <= l->slot->room[l->place];
-}
-
 /* f->lock is held. Re-aims what came back and puts it before everything else. */
 static void collect_redo(struct plan_state *p)
 {
@@ -401,14 +262,8 @@ static void collect_redo(struct plan_state *p)
     while (f->redo) {
         struct load *l = f->redo;
         f->redo = l->next;
-        if (l->needs_aim) {
-            struct order o;
-            feed_order(f, l->slot->epoch, &o);
-            uint64_t stand_in = order_redraw(&o, l->position, l->attempt);
-            while (l->slot->room && !fits(f, l, stand_in) && l->attempt < MOST_STAND_INS)
-                stand_in = order_redraw(&o, l->position, ++l->attempt);
-            load_aim(f, l, stand_in);
-        }
+        if (l->needs_aim)
+            load_aim(f, l, feed_stand_in(f, l->slot, l->place, &l->attempt));
         l->next = p->todo;
         p->todo = l;
     }
@@ -483,7 +338,7 @@ static void plan_or_wait(struct plan_state *p)
 {
     struct feed *f = p->f;
     bool is_poor = false;
-    struct slot *s = wants_batch(f) ? get_slot(f, &is_poor) : NULL;
+    struct slot *s = wants_batch(f) ? slot_memory_get(f, &is_poor) : NULL;
     if (s) {
         plan_batch(p, s);
         return;
@@ -503,7 +358,7 @@ static void plan_or_wait(struct plan_state *p)
         grow_look_ahead(f);
     }
     if (!f->is_closing && !f->redo)
-        thread_cond_wait_until(&f->planner_wakes, &f->lock, since + (is_poor ? TIGHT_NAP_NS : NAP_NS));
+        thread_cond_wait_until(&f->planner_wakes, &f->lock, since + (is_poor ? SLOT_MEMORY_NAP_NS : NAP_NS));
     meter_add(&f->meter.shard[0].stage[STAGE_PLAN].wait_out_ns, clock_now_ns() - since);
 }
 
@@ -536,7 +391,7 @@ void *planner_main(void *arg)
         pthread_mutex_lock(&f->lock);
         if (!went && !f->is_closing) {
             uint64_t since = clock_now_ns();
-            thread_cond_wait_until(&f->planner_wakes, &f->lock, since + TIGHT_NAP_NS);
+            thread_cond_wait_until(&f->planner_wakes, &f->lock, since + SLOT_MEMORY_NAP_NS);
             meter_add(&f->meter.shard[0].stage[STAGE_PLAN].wait_out_ns, clock_now_ns() - since);
         }
     }

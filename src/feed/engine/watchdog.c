@@ -21,9 +21,9 @@ static uint64_t patience_ns(void)
 static const char *step_name(const struct feed *f, uint32_t step, char *out, size_t out_size)
 {
     static const char *const names[] = {"done", "waiting to be read", "being read", "waiting for a worker", "being decoded"};
-    if (step < LOAD_MAPPING)
+    if (step < LOAD_CALLING)
         return names[step];
-    snprintf(out, out_size, "inside the function %s", f->chain.map[(step - LOAD_MAPPING) % CHAIN_MAX_MAPS].name);
+    snprintf(out, out_size, "inside the function %s", f->function[step - LOAD_CALLING].name);
     return out;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "dataset/catalog_keep.h"
 #include "feed/group/rows_group.h"
 #include "feed/load_ops.h"
 #include "io/io.h"
@@ -43,7 +44,7 @@ static void aim(struct group *g)
 
 static void take_resident(struct group *g, int field, uint32_t first, uint32_t end)
 {
-    size_t bytes = g->f->arrays->want[field].row_bytes;
+    size_t bytes = arrays_of(g->f)->want[field].row_bytes;
     for (uint32_t i = first; i < end; i++) {
         uint64_t row;
         const struct array_object *o = object_at(g, i, &row);
@@ -63,8 +64,9 @@ static void aim_walk(struct group *g, int field, uint32_t i, uint32_t end)
     uint64_t row;
     const struct array_object *o = object_at(g, i, &row);
     rows_aim(x, o, field);
-    x->cache = rows_are_in_chunks(x->layout) ? &g->f->arrays->cache : NULL;
-    x->cache_key = ((uint64_t)(o - g->f->arrays->object) * FB_MAX_FIELDS + (uint64_t)field) << 32; /* array_check: fewer than 2^32 chunks */
+    x->cache = rows_are_in_chunks(x->layout) ? &arrays_of(g->f)->cache : NULL;
+    x->cache_key = ((uint64_t)(o - arrays_of(g->f)->object) * FB_MAX_FIELDS + (uint64_t)field)
+                   << 32; /* array_check: fewer than 2^32 chunks */
     uint32_t at = g->l->place + i, origin = s->turn ? 0 : at;
     x->turn = s->turn ? s->turn + at : NULL;
     x->list = &s->place[origin].sample;
@@ -79,7 +81,7 @@ static void aim_walk(struct group *g, int field, uint32_t i, uint32_t end)
 static int walk_rows(struct group *g, uint32_t first, uint32_t end, int (*visit)(struct array_walk *x, struct fb_error *e),
                      struct fb_error *e)
 {
-    const struct arrays *a = g->f->arrays;
+    const struct arrays *a = arrays_of(g->f);
     for (int k = 0; k < a->count; k++)
         for (uint32_t i = first; !a->is_resident[k] && i < end; i += (uint32_t)g->walk.count) {
             aim_walk(g, k, i, end);
@@ -100,8 +102,8 @@ static int read_group(struct group *g, struct fb_error *e)
 
 static int take_rows(struct group *g, struct fb_error *e)
 {
-    for (int k = 0; k < g->f->arrays->count; k++)
-        if (g->f->arrays->is_resident[k])
+    for (int k = 0; k < arrays_of(g->f)->count; k++)
+        if (arrays_of(g->f)->is_resident[k])
             take_resident(g, k, 0, g->l->count);
     return walk_rows(g, 0, g->l->count, array_walk_take, e);
 }
@@ -110,9 +112,9 @@ static int take_rows(struct group *g, struct fb_error *e)
 static int check_unchanged(struct group *g, const struct array_object *o, struct fb_error *e)
 {
     struct stat st;
-    if (g->f->arrays->is_all_resident || !o->seen.mtime_ns || fstat(o->fd, &st) < 0)
+    if (arrays_of(g->f)->is_all_resident || !o->seen.mtime_ns || fstat(o->fd, &st) < 0)
         return 0;
-    if ((uint64_t)st.st_size == o->seen.length && st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec == o->seen.mtime_ns)
+    if ((uint64_t)st.st_size == o->seen.length && keep_mtime_ns(&st) == o->seen.mtime_ns)
         return 0;
     atomic_fetch_add_explicit(&g->f->changed, 1, memory_order_relaxed);
     error_set(e, FB_E_DATA, "read", "it was changed since the data set was opened");
@@ -141,7 +143,7 @@ static int check_files(struct group *g, uint64_t now, struct fb_error *e)
     struct array_object *last = NULL;
     for (uint32_t i = 0; i < g->l->count; i++) {
         uint64_t row;
-        struct array_object *o = &g->f->arrays->object[object_at(g, i, &row) - g->f->arrays->object];
+        struct array_object *o = &arrays_of(g->f)->object[object_at(g, i, &row) - arrays_of(g->f)->object];
         if (o == last)
             continue;
         last = o;
@@ -160,15 +162,15 @@ static int read_one(struct group *g, uint32_t i, struct fb_error *e)
 {
     uint64_t row;
     FB_TRY(check_unchanged(g, object_at(g, i, &row), e));
-    for (int k = 0; k < g->f->arrays->count; k++)
-        if (g->f->arrays->is_resident[k])
+    for (int k = 0; k < arrays_of(g->f)->count; k++)
+        if (arrays_of(g->f)->is_resident[k])
             take_resident(g, k, i, i + 1);
     return walk_rows(g, i, i + 1, array_walk_here, e);
 }
 
 static int row_key(const struct feed *f, uint64_t row, char *out, size_t out_size)
 {
-    const struct array_object *o = arrays_object_of(f->arrays, row);
+    const struct array_object *o = arrays_object_of(arrays_of(f), row);
     return snprintf(out, out_size, "%s#%llu", o->seen.key, (unsigned long long)(row - o->first));
 }
 
@@ -177,22 +179,19 @@ static int read_or_replace(struct group *g, uint32_t i, struct fb_error *e)
     struct feed *f = g->f;
     struct load *l = g->l;
     struct slot_place *p = place_at(l, i);
-    struct order o;
-    feed_order(f, l->slot->epoch, &o);
+    uint32_t place = place_of(l, i);
     for (uint32_t attempt = 1;; attempt++) {
         error_clear(e);
         int rc = read_one(g, i, e);
-        audit_row_attempt(l->slot, place_of(l, i), attempt - 1);
+        audit_row_attempt(l->slot, place, attempt - 1);
         if (rc == 0)
-            return arrays_run_steps(g->walk.w, f, l->slot, place_of(l, i), attempt - 1, e);
+            return arrays_run_steps(g->walk.w, f, l->slot, place, attempt - 1, e);
         char key[1024];
         row_key(f, p->sample, key, sizeof(key));
-        e->path[0] = 0;
-        error_at(e, key, e->offset);
-        e->sample = (int64_t)p->sample;
-        if (!feed_redraws_bad(f, l->slot, place_of(l, i), p->selected, key, attempt, e))
+        e->path[0] = 0; /* of the file; the row's key has it */
+        if (!feed_redraws_bad(f, l->slot, place, p->selected, key, attempt, e))
             return rc;
-        p->selected = order_redraw(&o, p->position, attempt);
+        p->selected = feed_stand_in(f, l->slot, place, &attempt);
         p->sample = row_of(f, p->selected);
     }
 }
@@ -223,20 +222,19 @@ static void rows_run(struct worker *w, struct feed *f, struct load *l)
     uint64_t read_ns = clock_now_ns();
     if (rc == 0)
         rc = take_rows(&g, &e);
-    for (uint32_t i = 0; rc == 0 && i < l->count && array_steps_has_whole(&f->arrays->steps); i++)
+    for (uint32_t i = 0; rc == 0 && i < l->count && array_steps_has_whole(&arrays_of(f)->steps); i++)
         rc = arrays_run_steps(w, f, l->slot, place_of(l, i), 0, &e);
-    if (rc < 0 && f->skips_bad && !load_is_systemic(&e) && e.code != FB_E_BUDGET)
+    if (rc < 0 && f->skips_bad && !error_is_systemic(&e) && e.code != FB_E_BUDGET)
         rc = read_singly(&g, &e);
     for (uint32_t i = 0; rc == 0 && i < l->count; i++) {
         const struct slot_place *p = place_at(l, i);
-        rc = load_copy_labels(f, l->slot, place_of(l, i), f->arrays->count, p->selected, p->sample, &e);
+        rc = load_copy_labels(f, l->slot, place_of(l, i), p->selected, p->sample, &e);
         audit_row(f, l->slot, place_of(l, i));
     }
     uint64_t now = clock_now_ns();
-    meter_work(&f->meter, w->index, STAGE_DECODE, now - read_ns, l->count, l->count * f->arrays->want[0].row_bytes);
+    meter_work(&f->meter, w->index, STAGE_DECODE, now - read_ns, l->count, l->count * arrays_of(f)->want[0].row_bytes);
     load_note_service(f, now - since);
-    waited_free(f, l->waited);
-    l->waited = NULL;
+    gather_drop(f, l);
     if (rc == 0)
         load_finish(f, l);
     else if (!load_waits_for_memory(f, l, &e))
@@ -252,15 +250,15 @@ static uint64_t cache_block(const struct feed *f, const struct catalog_sample *s
 
 static void give_back(struct feed *f, bool is_live)
 {
-    if (f->arrays->is_chunked)
-        chunk_cache_trim(&f->arrays->cache, is_live);
+    if (arrays_of(f)->is_chunked)
+        chunk_cache_trim(&arrays_of(f)->cache, is_live);
 }
 
 /* Chunks that were decompressed and kept. */
 static void chunk_metrics(struct feed *f, struct metrics *m)
 {
-    struct chunk_cache *c = &f->arrays->cache;
-    if (!f->arrays->is_chunked)
+    struct chunk_cache *c = &arrays_of(f)->cache;
+    if (!arrays_of(f)->is_chunked)
         return;
     pthread_mutex_lock(&c->lock);
     metrics_set(m, "chunks.bytes", c->bytes);
@@ -273,6 +271,7 @@ static void chunk_metrics(struct feed *f, struct metrics *m)
 
 const struct load_ops load_rows = {
     .name = "row",
+    .make = arrays_open,
     .choose = rows_choose,
     .open_labels = arrays_open_labels,
     .window = rows_window,
@@ -282,6 +281,7 @@ const struct load_ops load_rows = {
     .run = rows_run,
     .key = row_key,
     .show_draws = arrays_show_draws,
+    .drop_waited = gather_drop,
     .cache_block = cache_block,
     .give_back = give_back,
     .metrics = chunk_metrics,

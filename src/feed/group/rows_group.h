@@ -5,7 +5,7 @@
 #include "codec/array/array_rows.h"
 #include "feed/array_walk.h"
 #include "feed/arrays.h"
-#include "feed/crew.h"
+#include "feed/worker.h"
 
 struct group {
     struct feed *f;
@@ -29,7 +29,7 @@ static inline const struct array_object *object_at(struct group *g, uint32_t i, 
 {
     uint64_t at = place_at(g->l, i)->sample;
     if (!g->object || at - g->object->first >= g->object->rows)
-        g->object = arrays_object_of(g->f->arrays, at);
+        g->object = arrays_object_of(arrays_of(g->f), at);
     *row = at - g->object->first;
     return g->object;
 }

@@ -118,12 +118,12 @@ static int open_object(struct feed *f, struct array_object *o, uint64_t sample, 
     }
     FB_TRY(see_object(f, o, &s, e));
     o->kept = (struct io_object){f->dataset.root_fd, s.object, o->seen.length, o->seen.mtime_ns, ARRAYS_CACHE_BLOCK, UINT64_MAX};
-    return add_object_fields(f->arrays, o, e);
+    return add_object_fields(arrays_of(f), o, e);
 }
 
 static int open_objects(struct feed *f, struct fb_error *e)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     a->objects = catalog_count(f->dataset.catalog);
     a->object = calloc(a->objects, sizeof(*a->object));
     if (!a->object)
@@ -168,7 +168,7 @@ static uint64_t smallest_chunks(const struct arrays *a)
 
 int rows_open(struct feed *f, const struct array_file *first, const char *key, struct fb_error *e)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     if (a->steps.instances || a->is_sound)
         return error_set(e, FB_E_USAGE, "transform", "%s",
                          a->is_sound ? "recordings have no rows; use sample=\"file\""
@@ -189,7 +189,7 @@ int rows_open(struct feed *f, const struct array_file *first, const char *key, s
 /* Rows are known by the names and lengths of their files. */
 int rows_choose(struct feed *f, const struct subset_request *r, enum order_kind order, struct fb_error *e)
 {
-    const struct arrays *a = f->arrays;
+    const struct arrays *a = arrays_of(f);
     uint64_t all = catalog_fingerprint(f->dataset.catalog);
     for (uint64_t i = 0; i < a->objects; i++)
         all = rng_mix(all, a->object[i].rows);
@@ -201,7 +201,7 @@ int rows_choose(struct feed *f, const struct subset_request *r, enum order_kind 
 /* Blocks are what is read or decompressed together. */
 void rows_window(const struct feed *f, uint64_t *block, uint64_t *samples)
 {
-    const struct arrays *a = f->arrays;
+    const struct arrays *a = arrays_of(f);
     uint64_t row_bytes = 1;
     for (int i = 0; i < a->count; i++)
         row_bytes += a->want[i].row_bytes;

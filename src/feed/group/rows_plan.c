@@ -69,14 +69,13 @@ static struct load *make_loads(struct feed *f, struct slot *s, bool must_aim)
     struct load *loads = s->loads, *first = NULL, **tail = &first;
     uint32_t count = 0;
     for (uint32_t i = 0, n; i < s->count; i += n) {
-        for (n = 1; i + n < s->count && (n < ROWS_PER_LOAD || !can_cut(f->arrays, s, i + n)); n++)
+        for (n = 1; i + n < s->count && (n < ROWS_PER_LOAD || !can_cut(arrays_of(f), s, i + n)); n++)
             ;
         struct load *l = &loads[count++];
         load_init(l, s, i, s->place[i].position);
         l->count = n;
         l->needs_aim = must_aim;
         l->reads_itself = true;
-        l->may_part = false;
         l->where = (struct catalog_sample){.key = "", .object = ""};
         *tail = l;
         tail = &l->next;
@@ -88,7 +87,7 @@ static struct load *make_loads(struct feed *f, struct slot *s, bool must_aim)
 
 struct load *rows_plan(struct feed *f, struct slot *s, const struct order *o, const uint64_t *given)
 {
-    const struct arrays *a = f->arrays;
+    const struct arrays *a = arrays_of(f);
     bool is_sorted = a->is_chunked && make_turn(s), must_aim = !is_sorted && !given;
     for (uint32_t i = 0; i < s->count; i++) {
         struct slot_place *p = &s->place[i];

@@ -5,7 +5,7 @@
 
 #include "base/text/text.h"
 #include "base/thread.h"
-#include "feed/crew.h"
+#include "feed/worker.h"
 #include "feed/group/rows_group.h"
 
 enum { PIECE_BYTES = 1 << 20, THREADS_MOST = 64 };
@@ -53,21 +53,26 @@ static void *preload_main(void *arg)
 {
     struct preload *p = arg;
     struct array_object *o = p->o;
-    size_t row_bytes = p->f->arrays->want[p->field].row_bytes;
-    struct worker w;
-    worker_init(&w, p->f->budget);
-    struct array_walk x = {.f = p->f, .w = &w};
+    size_t row_bytes = arrays_of(p->f)->want[p->field].row_bytes;
+    struct worker *w = worker_new(0, p->f->budget);
+    struct array_walk x = {.f = p->f, .w = w};
+    struct fb_error e;
+    error_clear(&e);
+    if (!w) {
+        error_set(&e, FB_E_NOMEM, "feed", "no memory to read rows with");
+        note_error(p, 0, &e);
+        return NULL;
+    }
     rows_aim(&x, o, p->field);
     for (uint64_t first; !atomic_load(&p->has_failed) && (first = atomic_fetch_add(&p->next, p->piece_rows)) < o->rows;) {
         x.first = first;
         x.count = o->rows - first < p->piece_rows ? o->rows - first : p->piece_rows;
         x.to = o->resident[p->field] + first * row_bytes;
-        struct fb_error e;
         error_clear(&e);
         if (!is_interrupted(p) && array_walk_here(&x, &e) < 0)
             note_error(p, first, &e);
     }
-    worker_free(&w);
+    worker_delete(w);
     return NULL;
 }
 
@@ -96,7 +101,7 @@ static uint64_t rows_per_piece(const struct array_layout *l, size_t row_bytes)
 
 static int load_object(struct feed *f, struct array_object *o, int field, struct fb_error *e)
 {
-    size_t row_bytes = f->arrays->want[field].row_bytes;
+    size_t row_bytes = arrays_of(f)->want[field].row_bytes;
     if (o->rows == 0)
         return 0;
     o->resident[field] = memory_map(o->rows * row_bytes);
@@ -126,9 +131,9 @@ static bool must_be_resident(const struct arrays *a, int field)
 static int refuse(const struct feed *f, int field, bool is_everything, struct fb_error *e)
 {
     char need[32], limit[32];
-    const struct array_want *w = &f->arrays->want[field];
+    const struct array_want *w = &arrays_of(f)->want[field];
     error_set(e, FB_E_BUDGET, "feed", "'%s' has %s, which the memory budget of %s does not have left", w->name,
-              text_size(field_bytes(f->arrays, field), need, sizeof(need)),
+              text_size(field_bytes(arrays_of(f), field), need, sizeof(need)),
               text_size(atomic_load(&f->budget->limit), limit, sizeof(limit)));
     error_remedy(e, is_everything
                         ? "raise memory=, leave preload= out, or choose fewer fields="
@@ -138,7 +143,7 @@ static int refuse(const struct feed *f, int field, bool is_everything, struct fb
 
 static void unload_field(struct feed *f, int field)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     for (uint64_t i = 0; i < a->objects; i++) {
         struct array_object *o = &a->object[i];
         memory_unmap(o->resident[field], o->rows * a->want[field].row_bytes);
@@ -149,7 +154,7 @@ static void unload_field(struct feed *f, int field)
 
 static int load_field(struct feed *f, int field, struct fb_error *e)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     for (uint64_t i = 0; i < a->objects; i++) {
         int rc = load_object(f, &a->object[i], field, e);
         if (rc < 0) {
@@ -170,7 +175,7 @@ static int load_or_leave(struct feed *f, int field, bool is_wanted, bool is_must
         return rc;
     char line[1024];
     fb_format_error(e, line, sizeof(line));
-    log_line(&f->log, LOG_WARN, "'%s' is read row by row, not kept in memory: %s", f->arrays->want[field].name, line);
+    log_line(&f->log, LOG_WARN, "'%s' is read row by row, not kept in memory: %s", arrays_of(f)->want[field].name, line);
     error_clear(e);
     return 0;
 }
@@ -208,18 +213,18 @@ static uint64_t unfiltered_bytes(const struct arrays *a, uint64_t rows)
  * windows and batches at work are enough, in memory that is used again and stays in the processor's reach. */
 static void limit_to_windows(struct feed *f)
 {
-    struct chunk_cache *c = &f->arrays->cache;
+    struct chunk_cache *c = &arrays_of(f)->cache;
     uint64_t rows = 2 * (f->window_block * f->window_blocks + f->batch_size);
-    if (!f->arrays->is_chunked || !f->window_block || unfiltered_total(f->arrays) <= c->limit)
+    if (!arrays_of(f)->is_chunked || !f->window_block || unfiltered_total(arrays_of(f)) <= c->limit)
         return;
-    uint64_t wanted = unfiltered_bytes(f->arrays, rows);
+    uint64_t wanted = unfiltered_bytes(arrays_of(f), rows);
     c->limit = wanted < c->limit ? wanted : c->limit;
 }
 
 /* Chunks that will be decompressed again and again, for want of memory to keep them in. */
 static void warn_of_chunks(const struct feed *f)
 {
-    const struct arrays *a = f->arrays;
+    const struct arrays *a = arrays_of(f);
     uint64_t room = atomic_load(&f->budget->limit) / 3, window = f->window_block * f->window_blocks;
     char need[32], has[32];
     if (!a->is_chunked || !f->is_shuffled || a->chunk_rows < 2)
@@ -243,7 +248,7 @@ static void warn_of_chunks(const struct feed *f)
 
 int rows_preload(struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     bool is_everything = o->preload != 0;
     uint64_t limit = atomic_load(&f->budget->limit);
     for (int i = 0; i < a->count; i++) {

@@ -12,16 +12,10 @@
 
 #include "base/clock.h"
 #include "cache/cache.h"
-#include "feed/load_ops.h"
+#include "feed/single/single.h"
 #include "feed/source_cache.h"
 
 enum { PART_FROM_BYTES = 256 << 10, KEPT_WHOLE_MOST = 32 << 20 };
-
-static int copy_labels(const struct bag *b, struct fb_error *e)
-{
-    const struct load *l = b->l;
-    return load_copy_labels(b->f, l->slot, l->place, b->f->arrays->count, l->selected, l->sample, e);
-}
 
 int bag_refuse(const struct bag *b, struct fb_error *e, const char *cause, const char *remedy)
 {
@@ -83,7 +77,7 @@ static int probe_parts(struct bag *b, struct fb_error *e)
 /* Those of sound are done where its channels are placed. */
 static int run_steps(struct bag *b, struct fb_error *e)
 {
-    return b->f->arrays->is_sound ? 0 : arrays_run_steps(b->w, b->f, b->l->slot, b->l->place, b->l->attempt, e);
+    return arrays_of(b->f)->is_sound ? 0 : arrays_run_steps(b->w, b->f, b->l->slot, b->l->place, b->l->attempt, e);
 }
 
 static int run_probed(struct bag *b, struct fb_error *e)
@@ -98,8 +92,8 @@ static int run_probed(struct bag *b, struct fb_error *e)
     uint64_t since = clock_now_ns();
     FB_TRY(bag_take(b, e));
     FB_TRY(run_steps(b, e));
-    FB_TRY(copy_labels(b, e));
-    meter_work(&b->f->meter, b->w->index, STAGE_DECODE, clock_now_ns() - since, 1, b->picked.count * b->f->arrays->want[0].row_bytes);
+    FB_TRY(load_copy_labels(b->f, b->l->slot, b->l->place, b->l->selected, b->l->sample, e));
+    meter_work(&b->f->meter, b->w->index, STAGE_DECODE, clock_now_ns() - since, 1, b->picked.count * arrays_of(b->f)->want[0].row_bytes);
     return 0;
 }
 
@@ -137,10 +131,8 @@ static int bag_fill_itself(struct worker *w, struct feed *f, struct load *l, str
     b.parts = (uint32_t)parts; /* a catalog's objects are numbered by 32 bits */
     if (rc == 0)
         rc = parts == 1 ? run_parts(&b, &one, &file, e) : run_many(&b, e);
-    if (rc != LOAD_IS_GONE) {
-        waited_free(f, l->waited);
-        l->waited = NULL;
-    }
+    if (rc != LOAD_IS_GONE)
+        gather_drop(f, l);
     return rc;
 }
 
@@ -170,7 +162,7 @@ static int place_arrays(struct bag *b, struct fb_error *e)
 
 static int place_bytes(struct bag *b, struct fb_error *e)
 {
-    if (!b->f->arrays->is_sound)
+    if (!arrays_of(b->f)->is_sound)
         return place_arrays(b, e);
     return b->now->file->count ? bag_place_clip(b, e) : bag_refuse(b, e, "there is no sound in it", "leave the file out");
 }
@@ -182,13 +174,13 @@ static int bag_fill(struct worker *w, struct feed *f, struct load *l, const uint
     struct bag b = {.w = w, .f = f, .l = l, .walk = {.f = f, .w = w}, .part = &one, .now = &one, .parts = 1, .bytes = bytes};
     uint64_t since = clock_now_ns();
     gather_start(&b.walk.gather, w);
-    FB_TRY(copy_labels(&b, e));
+    FB_TRY(load_copy_labels(f, l->slot, l->place, l->selected, l->sample, e));
     FB_TRY(probe_bytes(bytes, n, NULL, false, &file, e));
     int rc = probe_check_kind(f, l->where.key, &file, e);
     if (rc == 0)
         rc = place_bytes(&b, e);
     array_file_free(&file);
-    meter_work(&f->meter, w->index, STAGE_DECODE, clock_now_ns() - since, 1, f->arrays->want[0].row_bytes);
+    meter_work(&f->meter, w->index, STAGE_DECODE, clock_now_ns() - since, 1, arrays_of(f)->want[0].row_bytes);
     return rc;
 }
 
@@ -201,20 +193,20 @@ static bool reads_part(const struct arrays *a, const struct catalog_sample *s)
 
 static bool reads_itself(const struct feed *f, const struct catalog_sample *s)
 {
-    return !f->dataset.io && (!f->arrays->is_sound || reads_part(f->arrays, s)); /* a store brings objects */
+    return !f->dataset.io && (!arrays_of(f)->is_sound || reads_part(arrays_of(f), s)); /* a store brings objects */
 }
 
 /* Bags are kept as a whole unless they are large, or only some of their instances are drawn; parts of recordings in blocks. */
 static uint64_t cache_block(const struct feed *f, const struct catalog_sample *s)
 {
-    const struct arrays *a = f->arrays;
+    const struct arrays *a = arrays_of(f);
     bool is_in_blocks = a->is_sound ? reads_part(a, s) : a->steps.instances || s->length > KEPT_WHOLE_MOST;
     return is_in_blocks ? ARRAYS_CACHE_BLOCK : 0;
 }
 
 static uint64_t length_of(const struct feed *f, uint64_t sample)
 {
-    return f->arrays->length ? f->arrays->length[sample] : 0;
+    return arrays_of(f)->length ? arrays_of(f)->length[sample] : 0;
 }
 
 static void finish(struct feed *f, struct slot *s)
@@ -232,6 +224,7 @@ static int check_preload(struct feed *f, const fb_options *o, struct fb_error *e
 
 const struct load_ops load_file = {
     .name = "file",
+    .make = arrays_open,
     .open_labels = arrays_open_labels,
     .open = check_preload,
     .add_fields = arrays_add_fields,
@@ -240,9 +233,11 @@ const struct load_ops load_file = {
     .finish = finish,
     .show_draws = arrays_show_draws,
     .length = length_of,
+    .request = single_request,
     .fill = bag_fill,
     .reads_itself = reads_itself,
     .fill_itself = bag_fill_itself,
+    .drop_waited = gather_drop,
     .cache_block = cache_block,
     .close = arrays_close,
 };

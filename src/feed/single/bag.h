@@ -48,7 +48,7 @@ int bag_refuse(const struct bag *b, struct fb_error *e, const char *cause, const
 /* A field of the part at hand; NULL: it has none. */
 static inline const struct array_layout *bag_layout(const struct bag *b, int field)
 {
-    return array_find(b->now->file, b->f->arrays->want[field].source);
+    return array_find(b->now->file, arrays_of(b->f)->want[field].source);
 }
 
 /* Checks all fields of all parts, picks rows, and finds room for them. */

@@ -65,7 +65,7 @@ struct survey {
 /* The rows of the first field. */
 static uint64_t survey_file(struct survey *v, const char *key, const struct array_file *file)
 {
-    struct arrays *a = v->f->arrays;
+    struct arrays *a = arrays_of(v->f);
     const struct array_layout *first = array_find(file, a->want[0].source);
     uint64_t rows = first && first->ndim ? first->shape[0] : 0;
     for (int i = 0; first && i < a->count; i++) {
@@ -125,7 +125,7 @@ static int report_progress(struct survey *v, const fb_options *o, uint64_t done,
 static int survey_all(struct survey *v, const fb_options *o, struct fb_error *e)
 {
     struct feed *f = v->f;
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     uint64_t count = catalog_count(f->dataset.catalog);
     a->length = calloc(count, sizeof(*a->length));
     if (!a->length)
@@ -146,14 +146,14 @@ static int survey_all(struct survey *v, const fb_options *o, struct fb_error *e)
 
 static int refuse_lengths(const struct survey *v, int field, bool has_collate, struct fb_error *e)
 {
-    const struct array_want *w = &v->f->arrays->want[field];
+    const struct array_want *w = &arrays_of(v->f)->want[field];
     if (has_collate) {
         error_set(e, FB_E_DATA, "dataset", "'%s' has neither as many rows as '%s' nor the same shape as in the first file", w->source,
-                  v->f->arrays->want[0].source);
+                  arrays_of(v->f)->want[0].source);
         error_remedy(e, "leave it out of fields=");
     } else {
         error_set(e, FB_E_DATA, "dataset", "'%s' does not have the same shape in all files", w->source[0] ? w->source : w->name);
-        const struct arrays *a = v->f->arrays;
+        const struct arrays *a = arrays_of(v->f);
         error_remedy(e, !a->is_sound                       ? "use collate=fb.Pad() or fb.Ragged(), or SampleInstances(k)"
                         : array_steps_has_whole(&a->steps) ? "use CropOrPad(samples)"
                                                            : "use CropOrPad(samples), or collate=fb.Pad()");
@@ -165,7 +165,7 @@ static int refuse_lengths(const struct survey *v, int field, bool has_collate, s
 /* What a sample's field looks like: the first dimension varies, is drawn, or is the same in all files. */
 static int settle(struct survey *v, int field, bool has_collate, struct fb_error *e)
 {
-    struct arrays *a = v->f->arrays;
+    struct arrays *a = arrays_of(v->f);
     struct array_want *w = &a->want[field];
     bool is_drawn = a->steps.instances && v->is_instance[field] && w->ndim > 0;
     w->is_variable = !is_drawn && has_collate && v->is_instance[field] && w->ndim > 0;
@@ -185,7 +185,7 @@ static int settle(struct survey *v, int field, bool has_collate, struct fb_error
 /* Bags are joined: what they are joined into has as many rows as all of them have. */
 static int check_groups(const struct feed *f, const fb_options *o, struct fb_error *e)
 {
-    const struct arrays *a = f->arrays;
+    const struct arrays *a = arrays_of(f);
     if (!catalog_has_parts(f->dataset.catalog))
         return 0;
     if (a->is_sound)
@@ -199,7 +199,7 @@ static int check_groups(const struct feed *f, const fb_options *o, struct fb_err
 
 int bags_open(struct feed *f, const fb_options *o, const struct array_file *first, struct fb_error *e)
 {
-    struct arrays *a = f->arrays;
+    struct arrays *a = arrays_of(f);
     FB_TRY(check_groups(f, o, e));
     a->packing = o->collate == FB_COLLATE_RAGGED ? SLOT_RAGGED : SLOT_PADDED;
     if (a->is_sound)

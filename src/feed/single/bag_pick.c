@@ -2,14 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/compare.h"
 #include "codec/array/array_rows.h"
 #include "feed/single/bag.h"
-
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
 
 /* `wanted` of `there` instances, each at most once; a smaller bag repeats its instances evenly. Ascending. */
 static int draw_instances(struct bag *b, uint64_t there, uint64_t wanted, struct fb_error *e)
@@ -24,14 +19,14 @@ static int draw_instances(struct bag *b, uint64_t there, uint64_t wanted, struct
     order_init(&o, there, rng_u64(&rng), 0, true, NULL);
     for (uint64_t i = 0; i < wanted; i++)
         list[i] = order_at(&o, i);
-    qsort(list, wanted, sizeof(*list), by_number);
+    qsort(list, wanted, sizeof(*list), compare_u64);
     b->picked = (struct picked){.count = wanted, .list = list};
     return 0;
 }
 
 int bag_pick(struct bag *b, uint64_t there, struct fb_error *e)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     if (a->steps.instances)
         return draw_instances(b, there, a->steps.instances, e);
     b->picked = (struct picked){.count = there};
@@ -72,7 +67,7 @@ static struct picked picked_of_part(const struct bag *b)
 /* An instance field takes the picked rows; one of a fixed shape all of its own. */
 struct picked bag_picked(const struct bag *b, int field, const struct array_layout *l)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     return a->is_sound || a->want[field].is_instance ? picked_of_part(b) : (struct picked){.count = array_rows(l)};
 }
 
@@ -90,7 +85,7 @@ static bool fits(const struct bag *b, const struct array_want *w, const struct a
 
 static int check_field(const struct bag *b, int field, const struct array_layout *l, struct fb_error *e)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     const struct array_want *w = &a->want[field];
     char cause[300];
     if (!l) {
@@ -131,7 +126,7 @@ int bag_prepare(struct bag *b, struct fb_error *e)
     uint64_t all = 0;
     for (uint32_t i = 0; i < b->parts; i++) {
         b->now = &b->part[i];
-        for (int k = 0; k < b->f->arrays->count; k++)
+        for (int k = 0; k < arrays_of(b->f)->count; k++)
             FB_TRY(check_field(b, k, bag_layout(b, k), e));
         b->now->first = all;
         b->now->rows = array_rows(bag_layout(b, 0));

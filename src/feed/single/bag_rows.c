@@ -7,7 +7,7 @@
 static int aim_walk(struct bag *b, int field, uint64_t before, struct array_conversion *c, struct fb_error *e)
 {
     struct array_walk *x = &b->walk;
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     const struct array_layout *l = bag_layout(b, field);
     const struct gather *g = &x->gather;
     FB_TRY(arrays_prepare_conversion(a, field, l, c, e));
@@ -30,8 +30,8 @@ static int aim_walk(struct bag *b, int field, uint64_t before, struct array_conv
 static int walk_parts(struct bag *b, int (*visit)(struct array_walk *x, struct fb_error *e), struct fb_error *e)
 {
     struct array_conversion c;
-    for (int field = 0; field < b->f->arrays->count; field++) {
-        uint32_t parts = b->f->arrays->want[field].is_instance ? b->parts : 1;
+    for (int field = 0; field < arrays_of(b->f)->count; field++) {
+        uint32_t parts = arrays_of(b->f)->want[field].is_instance ? b->parts : 1;
         uint64_t before = 0;
         for (uint32_t i = 0; i < parts; i++) {
             b->now = &b->part[i];
@@ -69,5 +69,5 @@ static int take_sound(struct bag *b, struct fb_error *e)
 
 int bag_take(struct bag *b, struct fb_error *e)
 {
-    return b->f->arrays->is_sound ? take_sound(b, e) : walk_parts(b, array_walk_take, e);
+    return arrays_of(b->f)->is_sound ? take_sound(b, e) : walk_parts(b, array_walk_take, e);
 }

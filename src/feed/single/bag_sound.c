@@ -8,7 +8,7 @@
 
 static int check_channels(const struct bag *b, uint64_t channels, struct fb_error *e)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     const struct array_want *w = &a->want[0];
     int own = array_steps_has_whole(&a->steps) ? 2 : !w->is_variable; /* dimensions of one channel */
     if (channels < 1 || channels > CLIP_MAX_CHANNELS)
@@ -23,7 +23,7 @@ static int check_channels(const struct bag *b, uint64_t channels, struct fb_erro
 
 static int check_rate(const struct bag *b, uint32_t rate, struct fb_error *e)
 {
-    uint32_t wanted = b->f->arrays->steps.out.rate;
+    uint32_t wanted = arrays_of(b->f)->steps.out.rate;
     if (rate == wanted)
         return 0;
     char cause[120];
@@ -35,7 +35,7 @@ static int check_rate(const struct bag *b, uint32_t rate, struct fb_error *e)
 static int place_spectrogram(struct bag *b, const struct array_layout *l, const struct array_conversion *c, const uint8_t *frames,
                              uint32_t channels, struct fb_error *e)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     const struct array_want *w = &a->want[0];
     const struct array_steps *s = &a->steps;
     uint64_t samples = a->samples, planes = s->is_mono ? 1 : channels;
@@ -61,14 +61,14 @@ static int place_spectrogram(struct bag *b, const struct array_layout *l, const 
 /* Silence that follows normalised sound is 0 as it is. */
 static void place_silence(const struct bag *b, const struct array_conversion *c, uint64_t planes, uint8_t *to)
 {
-    uint64_t samples = b->f->arrays->samples;
+    uint64_t samples = arrays_of(b->f)->samples;
     for (uint64_t k = 0; k < planes; k++)
         memset(to + (k * samples + b->clip.frames) * c->to_bytes, 0, (size_t)b->clip.after * c->to_bytes);
 }
 
 static int place_samples(struct bag *b, const struct array_conversion *c, const uint8_t *frames, uint32_t channels, struct fb_error *e)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     bool is_mixed = a->steps.is_mono && channels > 1;
     uint8_t *to = slot_at(b->l->slot, 0, b->l->place);
     uint64_t after = a->steps.has_plain_silence ? 0 : b->clip.after;
@@ -84,7 +84,7 @@ static int place_samples(struct bag *b, const struct array_conversion *c, const 
 
 int bag_place_sound(struct bag *b, const struct array_layout *l, const uint8_t *frames, struct fb_error *e)
 {
-    const struct arrays *a = b->f->arrays;
+    const struct arrays *a = arrays_of(b->f);
     struct array_conversion c;
     FB_TRY(check_channels(b, l->ndim > 1 ? l->shape[1] : 1, e));
     uint32_t channels = l->ndim > 1 ? (uint32_t)l->shape[1] : 1;

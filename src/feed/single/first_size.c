@@ -4,7 +4,7 @@
 
 #include "base/text/text.h"
 #include "codec/image/codec.h"
-#include "feed/single/image_load.h"
+#include "feed/single/images.h"
 #include "io/io_wait.h"
 
 enum { TRIES = 16 };
@@ -12,16 +12,11 @@ enum { TRIES = 16 };
 /* The sample's labels, which a transform may ask for; one block to be freed. */
 static uint8_t *values_of(struct feed *f, uint64_t selected, void **values, struct fb_error *e)
 {
-    size_t total = 1;
-    for (int i = 0; i < f->labels.count; i++)
-        total += (f->labels.field[i].bytes + 7) & ~(size_t)7;
-    uint8_t *memory = malloc(total), *to = memory;
+    uint8_t *memory = malloc(labels_lay_out(&f->labels, NULL, values) + 1);
     if (!memory)
         error_set(e, FB_E_NOMEM, "read", "no memory for the labels of the first sample");
-    for (int i = 0; memory && i < f->labels.count; i++) {
-        values[i] = to;
-        to += (f->labels.field[i].bytes + 7) & ~(size_t)7;
-    }
+    else
+        labels_lay_out(&f->labels, memory, values);
     if (!memory || labels_copy(&f->labels, selected, f->subset.sample ? f->subset.sample[selected] : selected, values, e) == 0)
         return memory;
     free(memory);
@@ -33,10 +28,10 @@ static int plan_size(struct feed *f, uint64_t selected, const uint8_t *bytes, si
 {
     struct image_header h;
     const struct codec_ops *codec;
-    FB_TRY(image_load_header(f, bytes, n, &h, &codec, e));
+    FB_TRY(image_load_header(images_of(f), bytes, n, &h, &codec, e));
     void *values[FB_MAX_FIELDS] = {0};
     uint8_t *memory = values_of(f, selected, values, e);
-    int rc = memory ? step_chain_size_of(&f->chain, &h, values, height, width, e) : e->code;
+    int rc = memory ? step_chain_size_of(&images_of(f)->chain, &h, values, height, width, e) : e->code;
     free(memory);
     return rc;
 }

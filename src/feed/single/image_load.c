@@ -1,17 +1,19 @@
 /* A file of an image sample: its bytes, decoded as far as the transforms want, through the chain of pipelines and the caller's functions,
  * into its field of the sample's place. Labels are copied first: transforms and functions read and change them; with a further file of the
- * sample (feed/sample_files.h) everything is drawn once more, on a copy of the labels that is dropped.
+ * sample (sample_files.h) everything is drawn once more, on a copy of the labels that is dropped.
  */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/text/text.h"
-#include "feed/single/image_load.h"
+#include "feed/single/images.h"
 
 struct image_load {
     struct worker *w;
     struct feed *f;
     struct load *l;
+    struct images *images;
+    int file;                       /* of the sample: single_load.file */
     const struct step_chain *chain; /* the masks' have their own */
     int field;                      /* of the batch, that it goes into */
     void *label[FB_MAX_FIELDS];
@@ -25,47 +27,42 @@ struct image_load {
 
 static struct image_load image_load_of(struct worker *w, struct feed *f, struct load *l)
 {
-    const struct file_field *further = l->file ? &f->files.field[l->file - 1] : NULL;
+    struct images *i = images_of(f);
+    int file = single_of(l)->file;
     return (struct image_load){
         .w = w,
         .f = f,
         .l = l,
-        .chain = further && further->is_mask ? &f->files.masks : &f->chain,
-        .field = further ? files_field(&f->files, l->file - 1) : 0,
+        .images = i,
+        .file = file,
+        .chain = file && i->files.field[file - 1].is_mask ? &i->files.masks : &i->chain,
+        .field = file ? files_field(&i->files, file - 1) : 0,
     };
 }
 
-/* Where the labels go: their place, or memory that is forgotten. */
-static int place_labels(struct image_load *p, struct fb_error *e)
-{
-    const struct labels *l = &p->f->labels;
-    size_t total = 0, at = 0;
-    for (int i = 0; i < l->count; i++)
-        total += (l->field[i].bytes + 7) & ~(size_t)7;
-    uint8_t *memory = p->l->file && total ? worker_memory(p->f, &p->w->labels, total, e) : NULL;
-    if (p->l->file && total && !memory)
-        return e->code;
-    for (int i = 0; i < l->count; i++) {
-        p->label[i] = memory ? (void *)(memory + at) : slot_at(p->l->slot, files_label_field(&p->f->files, i), p->l->place);
-        at += (l->field[i].bytes + 7) & ~(size_t)7;
-    }
-    return 0;
-}
-
+/* To their place, or to memory that is forgotten. */
 static int copy_labels(struct image_load *p, struct fb_error *e)
 {
-    FB_TRY(place_labels(p, e));
-    return labels_copy(&p->f->labels, p->l->selected, p->l->sample, p->label, e);
+    const struct labels *l = &p->f->labels;
+    size_t bytes = p->file ? labels_lay_out(l, NULL, p->label) : 0;
+    uint8_t *memory = bytes ? worker_memory(p->f, &p->w->labels, bytes, e) : NULL;
+    if (bytes && !memory)
+        return e->code;
+    if (memory)
+        labels_lay_out(l, memory, p->label);
+    else
+        load_place_labels(p->f, p->l->slot, p->l->place, p->label);
+    return labels_copy(l, p->l->selected, p->l->sample, p->label, e);
 }
 
 /* ---- planning ---- */
 
-static int check_size(const struct feed *f, uint32_t height, uint32_t width, struct fb_error *e)
+static int check_size(const struct images *i, uint32_t height, uint32_t width, struct fb_error *e)
 {
-    if (height == f->out_height && width == f->out_width)
+    if (height == i->out_height && width == i->out_width)
         return 0;
     error_set(e, FB_E_DATA, "transform", "it comes out %u x %u (height x width), but the batch's images are %u x %u", height, width,
-              f->out_height, f->out_width);
+              i->out_height, i->out_width);
     error_remedy(e, "add a transform that gives all images one size: RandomResizedCrop(224), or Resize(256) and CenterCrop(224)");
     return FB_E_DATA;
 }
@@ -75,25 +72,24 @@ static int plan_part(struct image_load *p, int part, const struct image_header *
     const struct load *l = p->l;
     struct rng rng = rng_stream(RNG_TRANSFORM, p->f->seed, l->slot->epoch, l->position, l->attempt);
     FB_TRY(step_chain_plan(p->chain, part, h, rng, p->label, plan, e));
-    if (l->file == 0)
+    if (p->file == 0)
         pipeline_keep_draws(p->chain->part, part, plan, slot_draws(l->slot, l->place));
     return part == p->chain->map_count && pipeline_dtype(p->chain->part[part]) != FB_UINT64
-               ? check_size(p->f, plan->out_height, plan->out_width, e)
+               ? check_size(p->images, plan->out_height, plan->out_width, e)
                : 0;
 }
 
 /* Where a part's result goes: the sample's place, or memory for the function that comes next. */
 static int place_of_part(struct image_load *p, int part, const struct plan *plan, int buffer, struct place *out, struct fb_error *e)
 {
-    struct feed *f = p->f;
     if (part == p->chain->map_count) {
         const struct pipeline *last = step_chain_last(p->chain);
-        *out = (struct place){slot_at(p->l->slot, p->field, p->l->place), pipeline_dtype(last), pipeline_layout(last), f->out_height,
-                              f->out_width};
+        *out = (struct place){slot_at(p->l->slot, p->field, p->l->place), pipeline_dtype(last), pipeline_layout(last),
+                              p->images->out_height, p->images->out_width};
         return 0;
     }
     *out = (struct place){NULL, FB_UINT8, FB_NHWC, plan->out_height, plan->out_width};
-    out->data = worker_memory(f, &p->w->mapped[buffer], (size_t)out->height * out->width * 3, e);
+    out->data = worker_memory(p->f, &p->w->mapped[buffer], (size_t)out->height * out->width * 3, e);
     if (!out->data)
         return e->code;
     p->at = buffer;
@@ -111,7 +107,8 @@ static int run_part(struct image_load *p, int part, const struct plan *plan, con
 
 /* ---- the first part: from bytes ---- */
 
-/* Decodes with what is known of the file, and keeps what this decode found out. */
+/* Decodes with what is known of the file, and keeps what this decode found out. FILL_NEEDS_MORE: the codec cannot, with this part of the
+ * file or by rows. */
 static int decode(struct image_load *p, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct plan *plan,
                   const struct image *out, const struct row_taker *taker, struct fb_error *e)
 {
@@ -123,34 +120,34 @@ static int decode(struct image_load *p, const struct codec_ops *codec, const uin
     s->known_bytes = f->learnt ? learnt_get(f->learnt, key, &id, &p->w->known) : 0;
     s->known = s->known_bytes ? p->w->known.data : NULL;
     s->wants_record = f->learnt != NULL;
-    s->has_part_only = l->part == PART_RANGE;
+    s->has_part_only = single_of(l)->part == PART_RANGE;
     s->wants_numbers = p->chain->is_mask;
     s->taker = taker;
     int rc = codec_decode(s, codec, bytes, n, &plan->header, &plan->region, out, e);
     if (rc != 0)
-        return rc;
-    meter_add(&f->decoded[s->way], 1);
+        return rc == CODEC_CALL_AGAIN ? FILL_NEEDS_MORE : rc;
+    meter_add(&p->images->decoded[s->way], 1);
     if (f->learnt && s->record_bytes)
         learnt_put(f->learnt, key, &id, s->record.data, s->record_bytes);
     return 0;
 }
 
-int image_load_header(const struct feed *f, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec,
+int image_load_header(const struct images *i, const uint8_t *bytes, size_t n, struct image_header *h, const struct codec_ops **codec,
                       struct fb_error *e)
 {
-    if (!f->raw_height)
+    if (!i->raw_height)
         return codec_header(bytes, n, h, codec, e);
     *codec = NULL;
-    *h = (struct image_header){.width = f->raw_width, .height = f->raw_height, .orientation = 1};
-    if (n == (size_t)f->raw_width * f->raw_height * 3) /* which cannot overflow: catalog_decoded_size */
+    *h = (struct image_header){.width = i->raw_width, .height = i->raw_height, .orientation = 1};
+    if (n == (size_t)i->raw_width * i->raw_height * 3) /* which cannot overflow: catalog_decoded_size */
         return 0;
     return error_set(e, FB_E_DATA, "decode", "it has %zu bytes, which no picture of this pack has", n);
 }
 
 /* Bare pixels are decoded already. */
-static void copy_region(const struct feed *f, const uint8_t *pixels, const struct region *r, const struct image *out)
+static void copy_region(const struct images *i, const uint8_t *pixels, const struct region *r, const struct image *out)
 {
-    size_t stride = 3 * (size_t)f->raw_width;
+    size_t stride = 3 * (size_t)i->raw_width;
     for (uint32_t y = 0; y < r->height; y++)
         memcpy(out->data + y * out->stride, pixels + (r->top + y) * stride + 3 * (size_t)r->left, 3 * (size_t)r->width);
 }
@@ -158,18 +155,18 @@ static void copy_region(const struct feed *f, const uint8_t *pixels, const struc
 /* A further file is as large as the sample's own, and stored the same way round. */
 static int agree(struct image_load *p, struct image_header *h, struct fb_error *e)
 {
-    struct load *l = p->l;
-    if (l->file == 0) {
-        l->first = *h;
+    struct image_header *first = &single_of(p->l)->first;
+    if (p->file == 0) {
+        *first = *h;
         return 0;
     }
-    if (h->width == l->first.width && h->height == l->first.height) {
-        h->orientation = l->first.orientation;
+    if (h->width == first->width && h->height == first->height) {
+        h->orientation = first->orientation;
         return 0;
     }
     char shown[300];
     error_set(e, FB_E_DATA, "decode", "its size is %u x %u pixels (width x height), but that of %s, which it belongs to, is %u x %u",
-              h->width, h->height, text_escape(l->slot->place[l->place].key, shown, sizeof(shown)), l->first.width, l->first.height);
+              h->width, h->height, text_escape(p->l->slot->place[p->l->place].key, shown, sizeof(shown)), first->width, first->height);
     error_remedy(e, "the files of a sample must have one size: pixels are matched by their place");
     return FB_E_DATA;
 }
@@ -225,7 +222,6 @@ static int decode_rows(void *ctx, const struct image *ring, const struct row_tak
     return rc;
 }
 
-/* 1: the codec cannot, or the part of the file was not enough. */
 static int run_by_rows(struct image_load *p, const struct codec_ops *codec, const uint8_t *bytes, size_t n, const struct plan *plan,
                        const struct place *out, struct fb_error *e)
 {
@@ -251,14 +247,14 @@ static int run_first_part(struct image_load *p, const uint8_t *bytes, size_t n, 
     struct plan plan;
     struct place out;
     uint64_t t0 = clock_now_ns();
-    FB_TRY(image_load_header(f, bytes, n, &h, &codec, e));
+    FB_TRY(image_load_header(p->images, bytes, n, &h, &codec, e));
     FB_TRY(agree(p, &h, e));
     FB_TRY(plan_part(p, 0, &h, &plan, e));
     FB_TRY(place_of_part(p, 0, &plan, 0, &out, e));
     struct image region = {.stride = 3 * (size_t)plan.region.width, .width = plan.region.width, .height = plan.region.height};
     if (codec && codec->gives_rows && region.stride * region.height >= ROWS_FROM_BYTES && pipeline_takes_rows(p->chain->part[0], &plan)) {
         int by_rows = run_by_rows(p, codec, bytes, n, &plan, &out, e);
-        if (by_rows != 1)
+        if (by_rows != FILL_NEEDS_MORE)
             return by_rows;
     }
     bool is_direct = pipeline_is_identity(p->chain->part[0], &plan);
@@ -269,9 +265,9 @@ static int run_first_part(struct image_load *p, const uint8_t *bytes, size_t n, 
     if (codec)
         rc = decode(p, codec, bytes, n, &plan, &region, NULL, e);
     else
-        copy_region(f, bytes, &plan.region, &region);
+        copy_region(p->images, bytes, &plan.region, &region);
     if (rc != 0)
-        return rc; /* 1: a part of the file was not enough */
+        return rc;
     uint64_t t1 = clock_now_ns();
     meter_work(&f->meter, p->w->index, STAGE_DECODE, t1 - t0, 1, region.stride * region.height);
     if (!is_direct)
@@ -285,7 +281,7 @@ static int run_first_part(struct image_load *p, const uint8_t *bytes, size_t n, 
 static void *make_result(struct fb_map *m, enum fb_dtype dtype, int height, int width, struct fb_error *e)
 {
     struct image_load *p = m->engine;
-    const char *name = p->f->chain.map[m->step].name;
+    const char *name = p->images->chain.map[m->step].name;
     bool has_sides = height >= 1 && width >= 1 && height <= IMAGE_MAX_SIDE && width <= IMAGE_MAX_SIDE;
     if (!has_sides || (uint64_t)height * (uint64_t)width > IMAGE_MAX_PIXELS) {
         error_set(e, FB_E_DATA, "map", "the result of %s is %d x %d pixels, which no image can have", name, height, width);
@@ -326,25 +322,25 @@ static void let_go(struct scratch *s)
 /* Kept memory may be freed or changed by another thread of the caller's at any moment: it cannot be the result. */
 static int refuse_kept(const struct image_load *p, int step, struct fb_error *e)
 {
-    error_set(e, FB_E_USAGE, "map", "%s keeps its pixels, but made no result", p->f->chain.map[step].name);
+    error_set(e, FB_E_USAGE, "map", "%s keeps its pixels, but made no result", p->images->chain.map[step].name);
     error_remedy(e, "call make and copy the pixels there before they are kept");
     return FB_E_USAGE;
 }
 
-static void count_call(struct feed *f, const struct fb_map *m)
+static void count_call(struct feed_function *x, const struct fb_map *m)
 {
-    meter_add(&f->map_calls[m->step], 1);
-    meter_add(&f->map_ns[m->step], m->busy_ns);
-    meter_add(&f->map_wait_ns[m->step], m->wait_ns);
+    meter_add(&x->calls, 1);
+    meter_add(&x->busy_ns, m->busy_ns);
+    meter_add(&x->wait_ns, m->wait_ns);
 }
 
 /* Its mask goes on with the size that the picture had. */
 static int check_still_matches(const struct image_load *p, const struct fb_map *m, struct fb_error *e)
 {
-    if (!p->f->files.has_masks || ((int)p->image.height == m->height && (int)p->image.width == m->width))
+    if (!p->images->files.has_masks || ((int)p->image.height == m->height && (int)p->image.width == m->width))
         return 0;
     error_set(e, FB_E_DATA, "map", "the result of %s is %u x %u (height x width), but what it got was %d x %d: the mask would not match",
-              p->f->chain.map[m->step].name, p->image.height, p->image.width, m->height, m->width);
+              p->images->chain.map[m->step].name, p->image.height, p->image.width, m->height, m->width);
     error_remedy(e, "resize and crop by transforms, which change the mask, too");
     return FB_E_DATA;
 }
@@ -353,7 +349,7 @@ static int call_map(struct image_load *p, int step, struct fb_error *e)
 {
     struct feed *f = p->f;
     struct load *l = p->l;
-    const struct pipeline *last = step_chain_last(&f->chain);
+    const struct pipeline *last = step_chain_last(&p->images->chain);
     struct fb_array labels[FB_MAX_FIELDS];
     show_labels(p, labels);
     struct rng rng = rng_stream(RNG_MAP, rng_mix(f->seed, (uint64_t)step), l->slot->epoch, l->position, l->attempt);
@@ -369,21 +365,21 @@ static int call_map(struct image_load *p, int step, struct fb_error *e)
         .width = (int)p->image.width,
         .labels = labels,
         .label_count = f->labels.count,
-        .takes_floats = step + 1 == f->chain.map_count && pipeline_is_plain(last) && pipeline_dtype(last) != FB_UINT8,
+        .takes_floats = step + 1 == p->images->chain.map_count && pipeline_is_plain(last) && pipeline_dtype(last) != FB_UINT8,
         .make = make_result,
         .engine = p,
     };
     p->is_made = p->is_float = false;
-    load_step(l, LOAD_MAPPING + (uint32_t)step);
-    int rc = f->map(f->map_ctx, &m, e);
+    load_step(l, LOAD_CALLING + (uint32_t)step);
+    int rc = p->images->map(p->images->map_ctx, &m, e);
     load_step(l, LOAD_DECODING);
-    count_call(f, &m);
+    count_call(&p->images->function[step], &m);
     if (m.keeps_pixels)
         let_go(&p->w->mapped[p->at]);
     if (p->is_made)
         p->at ^= 1;
     if (rc < 0 && !e->code)
-        error_set(e, FB_E_DATA, "map", "%s failed without saying why", f->chain.map[step].name);
+        error_set(e, FB_E_DATA, "map", "%s failed without saying why", p->images->chain.map[step].name);
     if (rc >= 0 && m.keeps_pixels && !p->is_made)
         return refuse_kept(p, step, e);
     return rc < 0 ? e->code : check_still_matches(p, &m, e);
@@ -410,8 +406,8 @@ static int run_later_part(struct image_load *p, int part, struct fb_error *e)
 static int store_floats(struct image_load *p, struct fb_error *e)
 {
     struct place out;
-    FB_TRY(check_size(p->f, p->image.height, p->image.width, e));
-    FB_TRY(place_of_part(p, p->f->chain.map_count, NULL, 0, &out, e));
+    FB_TRY(check_size(p->images, p->image.height, p->image.width, e));
+    FB_TRY(place_of_part(p, p->images->chain.map_count, NULL, 0, &out, e));
     pipeline_store_floats((const float *)(const void *)p->image.data, &out);
     return 0;
 }

@@ -1,4 +1,4 @@
-#include "feed/sample_files.h"
+#include "feed/single/sample_files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,12 +130,4 @@ void files_close(struct files *f)
 int files_field(const struct files *f, int i)
 {
     return 1 + i + f->field[i].labels_before;
-}
-
-int files_label_field(const struct files *f, int i)
-{
-    int at = 1 + i;
-    for (int k = 0; k < f->count; k++)
-        at += f->field[k].labels_before <= i;
-    return at;
 }

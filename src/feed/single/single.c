@@ -6,9 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text/text.h"
-#include "feed/crew.h"
-#include "feed/load_ops.h"
-#include "feed/partial_read.h"
+#include "feed/single/partial_read.h"
 
 /* ---- planning ---- */
 
@@ -30,8 +28,6 @@ struct load *single_plan(struct feed *f, struct slot *s, const struct order *o, 
 
 static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
 {
-    error_at(e, l->where.key, -1);
-    e->sample = (int64_t)l->sample;
     l->attempt++;
     if (!feed_redraws_bad(f, l->slot, l->place, l->selected, l->where.key, ++l->bad_tries, e)) {
         load_fail_batch(f, l, e);
@@ -46,11 +42,35 @@ static void handle_bad(struct feed *f, struct load *l, struct fb_error *e)
 
 /* ---- reading ---- */
 
+struct io_request single_request(const struct feed *f, struct load *l, uint8_t *buffer, size_t capacity, struct fb_error *e)
+{
+    const struct single_load *s = single_of(l);
+    bool is_part = s->part != PART_ALL, is_whole = l->where.offset == 0 && l->where.length == l->where.object_size;
+    return (struct io_request){
+        .dir_fd = f->dataset.root_fd,
+        .path = l->where.object,
+        .offset = l->where.offset + s->part_first,
+        .length = is_part    ? s->part_last - s->part_first
+                  : is_whole ? IO_WHOLE
+                             : l->where.length,
+        .expected_size = l->size,
+        .has_fd = f->object_fd >= 0 && !is_whole,
+        .fd = f->object_fd,
+        .buffer = buffer + s->part_first,
+        .capacity = capacity - s->part_first,
+        .owner = l,
+        .goes_first = l->has_begun || l->attempt > 0,
+        .expected_mtime_ns = l->where.mtime_ns,
+        .must_match = !is_whole && !is_part, /* parts are compared by partial_read_is_spoilt */
+        .error = e,
+    };
+}
+
 /* A part of a larger file (a pack) that is not all there. */
 static int check_part(const struct load *l, struct fb_error *e)
 {
     const struct io_request *r = &l->request;
-    if (r->length == IO_WHOLE || r->got == r->length || l->part != PART_ALL)
+    if (r->length == IO_WHOLE || r->got == r->length || single_of(l)->part != PART_ALL)
         return 0;
     error_set(e, FB_E_DATA, "read", "%s ends at byte %llu, inside this sample (bytes %llu to %llu)", l->where.object,
               (unsigned long long)(r->offset + r->got), (unsigned long long)r->offset, (unsigned long long)(r->offset + r->length));
@@ -74,7 +94,7 @@ static int read_now(struct worker *w, struct feed *f, struct load *l, const uint
         uint8_t *buffer = worker_memory(f, &w->bytes, l->size + IO_TAIL, e);
         if (!buffer)
             return e->code;
-        *r = load_request(f, l, buffer, w->bytes.capacity, e);
+        *r = single_request(f, l, buffer, w->bytes.capacity, e);
         uint64_t since = clock_now_ns();
         int rc = f->io->ops->try_now(f->io, r);
         if (rc == IO_GREW) {
@@ -83,9 +103,9 @@ static int read_now(struct worker *w, struct feed *f, struct load *l, const uint
         }
         note_cached(f, rc != IO_BLOCKED);
         if (rc == IO_BLOCKED) {
-            if (l->part == PART_RANGE) { /* io reads into another buffer, which has no head yet: from the start */
+            if (single_of(l)->part == PART_RANGE) { /* io reads into another buffer, which has no head yet: from the start */
                 partial_read_give_up(l);
-                l->may_part = true;
+                single_of(l)->is_settled = false;
             }
             l->would_block = true;
             planner_redo(f, l);
@@ -95,7 +115,7 @@ static int read_now(struct worker *w, struct feed *f, struct load *l, const uint
         meter_work(&f->meter, w->index, STAGE_READ, clock_now_ns() - since, 1, r->got);
         atomic_fetch_add_explicit(&f->cached_reads, 1, memory_order_relaxed);
         *bytes = buffer;
-        *n = l->part == PART_ALL ? r->got : l->where.length;
+        *n = single_of(l)->part == PART_ALL ? r->got : l->where.length;
         return 0;
     }
 }
@@ -115,7 +135,7 @@ static int get_bytes(struct worker *w, struct feed *f, struct load *l, const uin
         return e->code;
     }
     *bytes = l->buffer->data;
-    *n = l->part == PART_ALL ? l->request.got : l->where.length;
+    *n = single_of(l)->part == PART_ALL ? l->request.got : l->where.length;
     return 0;
 }
 
@@ -133,7 +153,7 @@ static bool reads_on(struct worker *w, struct feed *f, struct load *l, const uin
 {
     if (partial_read_is_spoilt(l))
         partial_read_give_up(l);
-    else if (l->part == PART_HEAD)
+    else if (single_of(l)->part == PART_HEAD)
         partial_read_choose(w, f, l, bytes);
     else
         return false;
@@ -159,13 +179,13 @@ static int fill_place(struct worker *w, struct feed *f, struct load *l, const ui
 {
     note_changed(f, l);
     int rc = f->kind->fill(w, f, l, bytes, n, e);
-    if (rc == FILL_NEEDS_MORE) {
-        partial_read_give_up(l);
-        l->request.status = 0;
-        load_give_buffer_back(f, l);
-        planner_redo(f, l);
-    }
-    return rc;
+    if (rc != FILL_NEEDS_MORE)
+        return rc;
+    partial_read_give_up(l);
+    l->request.status = 0;
+    load_give_buffer_back(f, l);
+    planner_redo(f, l);
+    return LOAD_IS_GONE;
 }
 
 static int fill_by_itself(struct worker *w, struct feed *f, struct load *l, struct fb_error *e)
@@ -176,29 +196,30 @@ static int fill_by_itself(struct worker *w, struct feed *f, struct load *l, stru
     return e->code;
 }
 
-/* Aims at the sample's next file. */
+/* Aims at the sample's next file. FILL_NEXT_FILE; 0: there is none; LOAD_IS_GONE. */
 static int next_file(struct feed *f, struct load *l, struct fb_error *e)
 {
-    FB_TRY(catalog_file(f->dataset.catalog, l->sample, f->files.field[l->file].catalog_file, &l->where, e));
-    l->file++;
+    int rc = f->kind->next_file ? f->kind->next_file(f, l, e) : 0;
+    if (rc != FILL_NEXT_FILE)
+        return rc;
     l->size = l->where.length;
     l->would_block = false;
-    l->has_begun = true;
+    l->has_begun = l->is_further = true;
     partial_read_give_up(l);
-    l->may_part = f->reads_parts && l->size >= PART_FROM_BYTES;
+    single_of(l)->is_settled = false;
     if (!l->buffer)
-        return 0;
+        return FILL_NEXT_FILE;
     planner_redo(f, l); /* with its buffer, if that is large enough */
     return LOAD_IS_GONE;
 }
 
 /* Further files are not looked for before they are read: nobody knows whether this one ever was there. */
-static int explain_missing(const struct feed *f, const struct load *l, struct fb_error *e)
+static int explain_missing(const struct load *l, struct fb_error *e)
 {
     char shown[300];
     int code = e->code;
     error_clear(e);
-    error_set(e, code, "read", "there is no such file, but the manifest names it as the %s of %s", f->files.field[l->file - 1].name,
+    error_set(e, code, "read", "there is no such file, but the manifest names it as the %s of %s", single_of(l)->file_name,
               text_escape(l->slot->place[l->place].key, shown, sizeof(shown)));
     error_remedy(e, "paths are relative to the manifest's folder, or absolute");
     e->sys_errno = ENOENT;
@@ -209,8 +230,8 @@ static int explain_missing(const struct feed *f, const struct load *l, struct fb
 static int run_file(struct worker *w, struct feed *f, struct load *l, const uint8_t **bytes, size_t *n, struct fb_error *e)
 {
     int rc = bring_bytes(w, f, l, bytes, n, e);
-    if (rc < 0 && l->file && e->sys_errno == ENOENT)
-        return explain_missing(f, l, e);
+    if (rc < 0 && l->is_further && e->sys_errno == ENOENT)
+        return explain_missing(l, e);
     return rc == 0 ? fill_place(w, f, l, *bytes, *n, e) : rc;
 }
 
@@ -223,11 +244,8 @@ void single_run(struct worker *w, struct feed *f, struct load *l)
     uint64_t since = clock_now_ns();
     load_step(l, LOAD_DECODING);
     int rc = l->reads_itself ? fill_by_itself(w, f, l, &e) : run_file(w, f, l, &bytes, &n, &e);
-    while (rc == 0 && l->file < f->files.count) {
-        rc = next_file(f, l, &e);
-        if (rc == 0)
-            rc = run_file(w, f, l, &bytes, &n, &e);
-    }
+    while (rc == 0 && (rc = next_file(f, l, &e)) == FILL_NEXT_FILE)
+        rc = run_file(w, f, l, &bytes, &n, &e);
     if (rc == LOAD_IS_GONE)
         return;
     load_note_service(f, clock_now_ns() - since);
@@ -236,6 +254,6 @@ void single_run(struct worker *w, struct feed *f, struct load *l)
             handle_bad(f, l, &e);
         return;
     }
-    audit_placed(f, l, bytes, n);
+    audit_placed(f, l, single_of(l)->part == PART_ALL ? bytes : NULL, n);
     load_finish(f, l);
 }

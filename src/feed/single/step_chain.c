@@ -1,4 +1,4 @@
-#include "feed/step_chain.h"
+#include "feed/single/step_chain.h"
 
 #include <stdlib.h>
 #include <string.h>

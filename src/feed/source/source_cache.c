@@ -63,7 +63,7 @@ static bool unit_of(void *ctx, const struct io_request *r, struct cache_unit *u)
     const struct load *l = r->owner;
     if (!l || (const char *)r != (const char *)l + offsetof(struct load, request))
         return false;
-    *u = unit_for(x->f, &l->where, l->size, l->file ? CACHE_NO_INDEX : l->selected); /* the order knows the first files only */
+    *u = unit_for(x->f, &l->where, l->size, l->is_further ? CACHE_NO_INDEX : l->selected);
     return true;
 }
 

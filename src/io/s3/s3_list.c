@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/compare.h"
 
 enum { MOST_STRETCHES = 32, MOST_FOLDERS = 1 << 14, FOLDER_PAGES = 8, FEW_FOLDERS = 16, ASK_EVERY_NS = 50000000 };
 
@@ -185,11 +186,6 @@ static int page_after_page(struct stretch *s, struct fb_error *e)
 }
 
 /* ---- several stretches at once ---- */
-
-static int compare_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
 
 static int find_folders_below(struct listing *l, const char *below, struct fb_error *e)
 {

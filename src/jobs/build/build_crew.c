@@ -159,17 +159,12 @@ static int end_task(struct build_crew *c, struct build_task *t, uint64_t done, s
     return build_join_tasks(c, e);
 }
 
-static bool is_systemic(const struct fb_error *e)
-{
-    return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE;
-}
-
 /* A bad recording ends the task, unless it may be left out. */
 static bool meet_bad(const struct build_worker *w, struct build_task *t, uint64_t file, const char *key, struct fb_error *e)
 {
     struct build_bad bad = {.needed = w->sound.needed, .file = (uint32_t)file};
     error_at(e, key, -1);
-    if (w->c->p->q->skips_bad && !is_systemic(e)) {
+    if (w->c->p->q->skips_bad && !error_is_systemic(e)) {
         text_escape(e->cause, bad.cause, sizeof(bad.cause));
         if (build_table_add_bad(&t->bad, &bad, &t->error) == 0)
             return true;

@@ -98,15 +98,9 @@ static void tell(struct packing *p)
         p->q->progress(p->q->ctx, &now);
 }
 
-/* Not the sample's fault: the next one would fail the same way. */
-static bool is_systemic(const struct fb_error *e)
-{
-    return e->code == FB_E_NOMEM || e->sys_errno == EMFILE || e->sys_errno == ENFILE;
-}
-
 static int meet_bad(struct packing *p, const struct pack_item *item, struct fb_error *e)
 {
-    if (!p->q->skips_bad || is_systemic(&item->error)) {
+    if (!p->q->skips_bad || error_is_systemic(&item->error)) {
         if (e && e->code == 0)
             *e = item->error;
         return item->error.code;

@@ -6,12 +6,8 @@
 #include <unistd.h>
 
 #include "base/file/file.h"
+#include "dataset/catalog_keep.h"
 #include "io/io_wait.h"
-
-static int64_t mtime_of(const struct stat *st)
-{
-    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-}
 
 static int changed(struct fb_error *e, const char *what)
 {
@@ -31,12 +27,13 @@ static int open_file(struct pack_input *in, struct pack_item *item, struct fb_er
     int rc = fstat(in->fd, st) < 0   ? error_set_errno(e, "pack", errno, "look at the file")
              : !S_ISREG(st->st_mode) ? error_set(e, FB_E_DATA, "pack", "it is not a regular file")
              : is_whole              ? 0
-             : (uint64_t)st->st_size == w->object_size && mtime_of(st) == w->mtime_ns ? 0
-                                                                                      : changed(e, "was changed since it was catalogued");
+             : (uint64_t)st->st_size == w->object_size && keep_mtime_ns(st) == w->mtime_ns
+                 ? 0
+                 : changed(e, "was changed since it was catalogued");
     if (rc < 0)
         pack_input_close(in);
     item->size = item->source_size = is_whole ? (uint64_t)st->st_size : w->length;
-    item->mtime_ns = mtime_of(st);
+    item->mtime_ns = keep_mtime_ns(st);
     return rc;
 }
 
@@ -103,7 +100,7 @@ int pack_input_check(const struct pack_input *in, struct fb_error *e)
         return 0;
     if (fstat(in->fd, &now) < 0)
         return error_set_errno(e, "pack", errno, "look at the file");
-    return now.st_size == in->st.st_size && mtime_of(&now) == mtime_of(&in->st) ? 0 : changed(e, "was changed while it was read");
+    return now.st_size == in->st.st_size && keep_mtime_ns(&now) == keep_mtime_ns(&in->st) ? 0 : changed(e, "was changed while it was read");
 }
 
 void pack_input_close(struct pack_input *in)

@@ -5,14 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compare.h"
 #include "jobs/stage/stage_internal.h"
 
 enum { KEYS_MOST_BYTES = 1 << 30 };
-
-static int compare(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 /* Lines without their ends, empty ones left out. */
 static int read_lines(struct stage_keys *k, FILE *f, struct fb_error *e)
@@ -45,7 +41,7 @@ static int sort(struct stage_keys *k, struct fb_error *e)
     const char *at = k->lines.data;
     for (uint64_t i = 0; i < k->count; i++, at += strlen(at) + 1)
         k->key[i] = at;
-    qsort(k->key, k->count, sizeof(*k->key), compare);
+    qsort(k->key, k->count, sizeof(*k->key), compare_text);
     for (uint64_t i = 0; i < k->count; i++)
         if (count == 0 || strcmp(k->key[count - 1], k->key[i]) != 0)
             k->key[count++] = k->key[i];

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/compare.h"
 #include "dataset/inner_folder.h"
 #include "dataset/store/bucket_mount.h"
 #include "dataset/pack/shards.h"
@@ -274,11 +275,6 @@ static int add_file(struct stage_list *l, const char *path, const struct stage_r
     return rc;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Packs of several folders come into one. */
 static int refuse_same_names(const struct stage_list *l, struct fb_error *e)
 {
@@ -287,7 +283,7 @@ static int refuse_same_names(const struct stage_list *l, struct fb_error *e)
     for (uint64_t i = 0; name && i < l->count; i++)
         name[i] = stage_name(l, stage_item(l, i)->name);
     if (name)
-        qsort(name, l->count, sizeof(*name), by_name);
+        qsort(name, l->count, sizeof(*name), compare_text);
     for (uint64_t i = 1; rc == 0 && i < l->count; i++)
         if (strcmp(name[i - 1], name[i]) == 0) {
             rc = error_set(e, FB_E_USAGE, "stage", "two of the files have the same name, but the copy is one folder");

@@ -9,7 +9,7 @@ from typing import Any
 from ._arguments import steps_of
 from .batch import Batch
 from .errors import UsageError
-from .transforms import Map, Normalize
+from .transforms import Map
 
 _NAMES = re.compile(r"cuda(:\d{1,4})?|emulated(:.*)?")
 _FLOATS = ("float32", "float16", "bfloat16")
@@ -85,14 +85,13 @@ def split_for_device(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Fini
     if a["framework"] == "numpy":
         raise UsageError('device_normalize=True works with torch, not with framework="numpy"', remedy="leave framework= out")
     steps, natural = steps_of(a["transforms"])
-    is_normal = bool(steps) and isinstance(steps[-1], Normalize)
-    dtype = str(a["dtype"] or natural or ("float32" if is_normal else "uint8")).removeprefix("torch.")
-    if any(isinstance(step, Normalize) for step in steps[:-1]) or natural and steps and isinstance(steps[-1], Map):
+    left = steps[-1]._on_device() if steps else None
+    dtype = str(a["dtype"] or natural or ("float32" if left else "uint8")).removeprefix("torch.")
+    if any(step._on_device() for step in steps[:-1]) or natural and steps and isinstance(steps[-1], Map):
         raise UsageError("device_normalize=True, but Normalize is not the last transform", remedy="move it to the end")
     if dtype not in _FLOATS:
         raise UsageError(f"device_normalize=True, but dtype is {dtype}: there is nothing to normalise",
                          remedy="end transforms= with Normalize, or say dtype=\"float32\"")
-    last = steps[-1] if is_normal else None
-    mean, std = (last.mean, last.std) if isinstance(last, Normalize) else ((0.0,) * 3, (1.0,) * 3)
-    a |= {"transforms": steps[:-1] if is_normal else steps, "dtype": "uint8"}
+    mean, std = left or ((0.0,) * 3, (1.0,) * 3)
+    a |= {"transforms": steps[:-1] if left else steps, "dtype": "uint8"}
     return a, Finish(mean, std, dtype, a["layout"])

@@ -45,6 +45,9 @@ class Transform:
     def _options(self) -> dict[str, Any]:
         return {}
 
+    def _on_device(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:  # mean and std, if a device can do it to whole batches
+        return None
+
     def _set(self, **values: Any) -> None:  # what a frozen dataclass does to itself
         for key, value in values.items():
             object.__setattr__(self, key, value)
@@ -618,6 +621,9 @@ class Normalize(Transform):
         self._set(mean=self._channels("mean", mean), std=self._channels("std", std))
         if 0.0 in self.std:
             raise self._wrong("std holds a 0: nothing can be divided by it")
+
+    def _on_device(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        return self.mean, self.std
 
     @classmethod
     def imagenet(cls) -> Normalize:

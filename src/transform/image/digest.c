@@ -1,13 +1,12 @@
 /* digest: one number per image instead of its pixels, so that benches and tests can take images of any size. */
-#include "transform/image/digest.h"
-
 #include <errno.h>
 
 #include "base/checksum.h"
 #include "transform/image/pointwise.h"
 #include "transform/transform_list.h"
 
-int digest_image(const struct image *image, uint64_t *out, struct fb_error *e)
+/* xxh3 of the packed RGB rows (in the given order of pixels), then height and width as little-endian uint64. */
+static int digest_image(const struct image *image, uint64_t *out, struct fb_error *e)
 {
     struct checksum *c = checksum_open();
     if (!c)
@@ -29,4 +28,5 @@ const struct transform_ops transform_digest = {
     .takes = TAKES_IMAGES,
     .flags = TRANSFORM_IS_LAST,
     .options = digest_options,
+    .number = digest_image,
 };

@@ -1,8 +1,7 @@
 /* normalize: (v / 255 - mean) / std per channel. Nothing happens to pixels here: the store looks the results up. */
-#include "transform/image/normalize.h"
-
 #include <math.h>
 
+#include "transform/image/levels.h"
 #include "transform/transform_list.h"
 
 struct normalize {
@@ -20,7 +19,7 @@ static int normalize_check(void *params, struct fb_error *e)
     return 0;
 }
 
-void normalize_levels(const void *params, struct levels *l)
+static void normalize_levels(const void *params, struct levels *l)
 {
     const struct normalize *p = params;
     float mean[3], std[3];
@@ -40,8 +39,9 @@ static const struct option normalize_options[] = {
 const struct transform_ops transform_normalize = {
     .name = "normalize",
     .takes = TAKES_IMAGES,
-    .flags = TRANSFORM_IS_LAST | TRANSFORM_ON_DEVICE,
+    .flags = TRANSFORM_IS_LAST,
     .options = normalize_options,
     .params_size = sizeof(struct normalize),
     .check = normalize_check,
+    .levels = normalize_levels,
 };

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "codec/codec_internal.h"
+
 enum {
     SOF0 = 0xc0,
     SOF1 = 0xc1,
@@ -34,18 +36,13 @@ struct reading {
     uint8_t adobe_transform;
 };
 
-static uint32_t two(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 8 | p[1];
-}
-
 static bool read_frame(struct reading *r, const uint8_t *p, uint32_t n)
 {
     if (r->has_frame || n < 6 || p[0] != 8 || (p[5] != 1 && p[5] != 3) || n != 6u + 3u * p[5])
         return false;
     r->has_frame = true;
-    r->plan->height = two(p + 1);
-    r->plan->width = two(p + 3);
+    r->plan->height = big_endian_16(p + 1);
+    r->plan->width = big_endian_16(p + 3);
     r->plan->components = p[5];
     for (int i = 0; i < p[5]; i++)
         r->component[i] = (struct component){p[6 + 3 * i], p[7 + 3 * i], p[8 + 3 * i]};
@@ -60,7 +57,7 @@ static bool read_quant(struct reading *r, const uint8_t *p, uint32_t n)
         if (p[0] >> 4 > 1 || at > 3 || n < 1 + bytes)
             return false;
         for (int k = 0; k < 64; k++)
-            r->quant[at][jpeg_natural[k]] = (int16_t)(bytes == 64 ? p[1 + k] : two(p + 1 + 2 * k));
+            r->quant[at][jpeg_natural[k]] = (int16_t)(bytes == 64 ? p[1 + k] : big_endian_16(p + 1 + 2 * k));
         r->has_quant[at] = true;
         p += 1 + bytes;
         n -= 1 + bytes;
@@ -95,7 +92,7 @@ static bool read_segment(struct reading *r, int marker, const uint8_t *p, uint32
     case DHT: return read_codes(r, p, n);
     case DRI:
         if (n == 2)
-            r->plan->restart = two(p);
+            r->plan->restart = big_endian_16(p);
         return n == 2;
     case APP0:
         if (n >= 14 && !memcmp(p, "JFIF", 5))
@@ -193,7 +190,7 @@ bool jpeg_plan_read(struct jpeg_plan *p, const uint8_t *bytes, size_t n)
         if (n - at < 4 || bytes[at] != 0xff)
             return false;
         int marker = bytes[at + 1];
-        uint32_t length = two(bytes + at + 2);
+        uint32_t length = big_endian_16(bytes + at + 2);
         if (length < 2 || n - at - 2 < length)
             return false;
         const uint8_t *segment = bytes + at + 4;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/budget.h"
 #include "transform/image/kernels/resample/resample.h"
 
 static double triangle(double x)
@@ -101,17 +102,13 @@ static uint32_t tap_limit(enum resample_kind kind, const struct geometry *g, uin
     return limit < from_count ? (uint32_t)limit : from_count;
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 size_t filter_bytes(enum resample_kind kind, const struct axis *a)
 {
     struct geometry g = geometry_of(kind, a->in_size, a->out_size);
     uint32_t taps = tap_limit(kind, &g, a->from_count);
     size_t n = a->to_count;
-    return 2 * rounded(n * 4) + rounded(n * taps * 4) + rounded(n * ((taps + 1) / 2) * 8) + rounded((size_t)taps * 8);
+    return 2 * memory_rounded(n * 4) + memory_rounded(n * taps * 4) + memory_rounded(n * ((taps + 1) / 2) * 8) +
+           memory_rounded((size_t)taps * 8);
 }
 
 static int32_t to_fixed(double w)
@@ -153,7 +150,7 @@ static void split_pairs(struct filter *f, uint32_t longest)
 static void *next_array(uint8_t **memory, size_t bytes)
 {
     void *p = *memory;
-    *memory += rounded(bytes);
+    *memory += memory_rounded(bytes);
     return p;
 }
 

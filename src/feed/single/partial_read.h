@@ -5,14 +5,14 @@
  * the whole; the decoder is told that the rest is missing. Whatever does not fit (no record, a changed file, a range that is most of the
  * file, a decoder that wants more) makes it an ordinary load again. Small files are never worth it.
  */
-#ifndef FB_FEED_PARTIAL_READ_H
-#define FB_FEED_PARTIAL_READ_H
+#ifndef FB_FEED_SINGLE_PARTIAL_READ_H
+#define FB_FEED_SINGLE_PARTIAL_READ_H
 
-#include "feed/crew.h"
+#include "feed/single/single.h"
 
 enum { PART_FROM_BYTES = 256 << 10 };
 
-/* The planner's: begins with the head, if a record is known. `known` is the planner's memory. */
+/* load_ops.prepare: begins with the head, if a record is known. */
 void partial_read_prepare(struct feed *f, struct load *l, struct scratch *known);
 /* A worker's, when the head is there: chooses the range, or all. */
 void partial_read_choose(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes);

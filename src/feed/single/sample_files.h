@@ -7,10 +7,10 @@
  *
  * Limit: only pictures have further files, not arrays, sound or members of packs.
  */
-#ifndef FB_FEED_SAMPLE_FILES_H
-#define FB_FEED_SAMPLE_FILES_H
+#ifndef FB_FEED_SINGLE_SAMPLE_FILES_H
+#define FB_FEED_SINGLE_SAMPLE_FILES_H
 
-#include "feed/step_chain.h"
+#include "feed/single/step_chain.h"
 #include "model/catalog/catalog.h"
 
 enum { FILES_MOST = 7 };
@@ -36,8 +36,7 @@ int files_choose(struct files *f, const struct catalog *c, const fb_options *o, 
 int files_open_masks(struct files *f, const fb_options *o, const struct labels *l, struct fb_error *e);
 void files_close(struct files *f);
 
-/* Which field of a batch file `i` has, and which one label `i`. */
+/* Which field of a batch file `i` has. */
 int files_field(const struct files *f, int i);
-int files_label_field(const struct files *f, int i);
 
 #endif

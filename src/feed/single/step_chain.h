@@ -4,8 +4,8 @@
  * came back. Random steps are numbered through all parts, so adding or removing a map does not change the draws of other steps. Constant
  * after step_chain_bind.
  */
-#ifndef FB_FEED_STEP_CHAIN_H
-#define FB_FEED_STEP_CHAIN_H
+#ifndef FB_FEED_SINGLE_STEP_CHAIN_H
+#define FB_FEED_SINGLE_STEP_CHAIN_H
 
 #include "feed/labels.h"
 #include "transform/pipeline.h"

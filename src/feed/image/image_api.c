@@ -1,8 +1,9 @@
 /* Single images for the public API: the codecs and the resampler without an engine around them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "codec/image/codec.h"
-#include "feed/feed.h"
+#include "transform/pipeline.h"
 
 /* A pipeline that does nothing but turn the image upright. */
 static int plan_upright(struct pipeline **p, struct plan *plan, const struct image_header *h, int exif, struct fb_error *e)
@@ -65,14 +66,6 @@ int fb_decode_image(const void *bytes, size_t n, int exif, void *out, struct fb_
     return decode(bytes, n, exif, NULL, out, e);
 }
 
-static int copy_rows(const uint8_t *all, int all_width, const struct region *r, uint8_t *out)
-{
-    for (uint32_t y = 0; y < r->height; y++)
-        for (size_t x = 0; x < 3 * (size_t)r->width; x++)
-            out[y * 3 * (size_t)r->width + x] = all[((size_t)(r->top + y) * (size_t)all_width + r->left) * 3 + x];
-    return 0;
-}
-
 int fb_decode_region(const void *bytes, size_t n, int exif, int top, int left, int height, int width, void *out, struct fb_error *e)
 {
     int full_height, full_width;
@@ -90,8 +83,9 @@ int fb_decode_region(const void *bytes, size_t n, int exif, int top, int left, i
     if (!all)
         return error_set(e, FB_E_NOMEM, "decode", "no memory for an image of %d x %d", full_height, full_width);
     int rc = decode(bytes, n, exif, NULL, all, e);
-    if (rc == 0)
-        copy_rows(all, full_width, &r, out);
+    size_t row = 3 * (size_t)r.width, full_row = 3 * (size_t)full_width;
+    for (uint32_t y = 0; rc == 0 && y < r.height; y++)
+        memcpy((uint8_t *)out + y * row, all + (r.top + y) * full_row + 3 * (size_t)r.left, row);
     free(all);
     return rc;
 }
