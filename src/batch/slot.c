@@ -5,13 +5,9 @@
 #include <string.h>
 
 #include "base/budget.h"
+#include "base/round_up.h"
 
 enum { ALIGNMENT = 64 };
-
-static size_t align_up(size_t n)
-{
-    return (n + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-}
 
 static void c_order_strides(struct slot_field *f)
 {
@@ -55,7 +51,7 @@ int slot_shape_add(struct slot_shape *s, const char *name, enum fb_dtype dtype, 
     if (__builtin_mul_overflow(f->sample_bytes, (size_t)s->places, &bytes) || bytes > SIZE_MAX / 16 - s->bytes)
         return error_set(e, FB_E_USAGE, "batch", "a batch of %u samples is too large for memory", s->places);
     f->offset = s->bytes;
-    s->bytes += align_up(bytes);
+    s->bytes += round_up(bytes, ALIGNMENT);
     s->field_count++;
     return 0;
 }
@@ -75,7 +71,7 @@ int slot_shape_add_variable(struct slot_shape *s, const char *name, enum slot_pa
 
 size_t slot_bytes(const struct slot_shape *shape, size_t load_bytes)
 {
-    return align_up(shape->bytes) + align_up(sizeof(struct slot)) +
+    return round_up(shape->bytes, ALIGNMENT) + round_up(sizeof(struct slot), ALIGNMENT) +
            shape->places * (sizeof(struct slot_place) + shape->draw_numbers * sizeof(double) + load_bytes);
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/compare.h"
 #include "cache/cache_internal.h"
 
 uint64_t present_bytes(uint64_t count)
@@ -31,12 +32,6 @@ void present_close(struct present *p, struct budget *b)
 }
 
 /* ---- what lies in the folder ---- */
-
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
 
 static bool grow(struct stock_list *s)
 {
@@ -71,12 +66,12 @@ void stock_list_make(struct stock_list *s, struct cache *c)
     *s = (struct stock_list){.budget = c->budget};
     dir_walk(c->dir.place_fd, note_entry, s);
     if (s->count)
-        qsort(s->hash, s->count, sizeof(*s->hash), by_value);
+        qsort(s->hash, s->count, sizeof(*s->hash), compare_u64);
 }
 
 uint64_t stock_list_find(const struct stock_list *s, uint64_t hash)
 {
-    const uint64_t *at = s->count ? bsearch(&hash, s->hash, s->count, sizeof(hash), by_value) : NULL;
+    const uint64_t *at = s->count ? bsearch(&hash, s->hash, s->count, sizeof(hash), compare_u64) : NULL;
     return at ? (uint64_t)(at - s->hash) : s->count;
 }
 

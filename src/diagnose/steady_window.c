@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compare.h"
 #include "diagnose/findings.h"
 
 /* Libraries that come late (a plug-in at the first image) are not an import phase. */
@@ -20,12 +21,6 @@ static int end_of_imports(const struct series *s)
     return from + 1; /* the row in which they ended is mixed */
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* A program that still builds its model and its tables grows; nine tenths of what it later holds is when that is over. A run that grows for
  * ever is cut at its half. */
 static int end_of_growth(const struct series *s)
@@ -36,7 +31,7 @@ static int end_of_growth(const struct series *s)
         return 0;
     for (int i = 0; i < n; i++)
         late[i] = s->row[half + i].rss_bytes;
-    qsort(late, (size_t)n, sizeof(double), by_value);
+    qsort(late, (size_t)n, sizeof(double), compare_double);
     while (from < half && s->row[from].rss_bytes < growth_share * late[n / 2])
         from++;
     free(late);

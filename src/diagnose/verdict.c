@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compare.h"
 #include "diagnose/findings.h"
 
 static const double band_low = 0.05, band_high = 0.20, least_steady_s = 1.5;
@@ -157,12 +158,6 @@ static enum verdict_kind choose(const struct window *w, const struct shares *h)
 
 /* ---- numbers over time ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double quantile(const double *sorted, int n, double share)
 {
     if (n == 0)
@@ -188,8 +183,8 @@ static void take_quantiles(const struct series *s, const struct window *w, const
             gpu[g++] = row->gpu_ratio;
     }
     v->has_swings = g >= 5 && full >= 0.3 * g && idle >= 0.3 * g;
-    qsort(gpu, (size_t)g, sizeof(double), ascending);
-    qsort(starved, (size_t)n, sizeof(double), ascending);
+    qsort(gpu, (size_t)g, sizeof(double), compare_double);
+    qsort(starved, (size_t)n, sizeof(double), compare_double);
     v->gpu_p5 = quantile(gpu, g, 0.05), v->gpu_p50 = quantile(gpu, g, 0.5), v->gpu_p95 = quantile(gpu, g, 0.95);
     v->starved_p5 = quantile(starved, n, 0.05), v->starved_p50 = quantile(starved, n, 0.5), v->starved_p95 = quantile(starved, n, 0.95);
     free(gpu);

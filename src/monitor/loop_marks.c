@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compare.h"
+
 /* ---- while it runs ---- */
 
 static int find_loop(struct loop_marks *l, const struct mark *m)
@@ -79,12 +81,6 @@ static uint64_t main_loop(const struct mark *m, uint64_t count)
     return n ? seen[best].key : 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 struct walk {
     uint64_t last_ns, begun_ns, batches, total; /* of the epoch, and of the run */
     uint64_t ended_ns;                          /* last batch of the epoch before */
@@ -129,7 +125,7 @@ static void sum_up(struct walk *w, struct loop_summary *out)
         mean += w->step[i] / (double)w->steps;
     for (uint64_t i = 0; i < w->steps; i++)
         square += (w->step[i] - mean) * (w->step[i] - mean) / (double)w->steps;
-    qsort(w->step, w->steps, sizeof(double), by_value);
+    qsort(w->step, w->steps, sizeof(double), compare_double);
     bool has = w->steps > 0;
     out->batches = w->total;
     out->step_p50_s = has ? w->step[w->steps / 2] : NAN;

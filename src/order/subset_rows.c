@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
+#include "base/compare.h"
 #include "base/rng.h"
 #include "order/pick.h"
 
@@ -36,12 +37,6 @@ static bool is_all(const struct subset_request *r)
     return r->fraction == 1 && !r->indices && !r->split;
 }
 
-static int by_row(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 static int keep_fraction(struct subset *s, const struct subset_request *r, struct fb_error *e)
 {
     if (r->fraction == 1)
@@ -56,7 +51,7 @@ static int keep_fraction(struct subset *s, const struct subset_request *r, struc
     for (uint64_t i = 0; i < wanted; i++)
         s->sample[i] = p[i].index;
     s->count = wanted;
-    qsort(s->sample, wanted, sizeof(*s->sample), by_row);
+    qsort(s->sample, wanted, sizeof(*s->sample), compare_u64);
     free(p);
     return 0;
 }

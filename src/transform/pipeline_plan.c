@@ -3,6 +3,7 @@
  * So a crop before the first resize becomes the region to decode, and a crop after it limits what is resized and, with the filter's margin,
  * what is decoded.
  */
+#include "base/round_up.h"
 #include "transform/draws.h"
 #include "transform/image/orient.h"
 #include "transform/pipeline_internal.h"
@@ -89,14 +90,9 @@ static struct region in_source_pixels(struct region r, uint32_t scale)
     return (struct region){r.top * k, r.left * k, r.height * k, r.width * k};
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 static size_t image_bytes(struct region r)
 {
-    return rounded((size_t)r.height * r.width * 3);
+    return round_up((size_t)r.height * r.width * 3, 64);
 }
 
 static void grow(size_t *size, size_t bytes)
@@ -116,7 +112,7 @@ struct run_memory run_memory_of(const struct pipeline *p, const struct plan *pla
         if (step_is_idle(p, plan, i))
             continue;
         if (ops->memory)
-            grow(&m.work_bytes, rounded(ops->memory(p->step[i].params, &plan->step[i], step_out(p, plan, i), &is_in_place)));
+            grow(&m.work_bytes, round_up(ops->memory(p->step[i].params, &plan->step[i], step_out(p, plan, i), &is_in_place), 64));
         if (is_in_place)
             continue;
         grow(&m.image_bytes[turn++ % 2], image_bytes(step_out(p, plan, i)));

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "dataset/data_names.h"
 #include "dataset/image_names.h"
 #include "dataset/folder/left_out.h"
@@ -28,11 +29,6 @@ static bool claims(const struct dataset_request *r, const struct stat *st)
     return !r->paths && s3_url_is(r->source);
 }
 
-static int no_memory(struct fb_error *e)
-{
-    return error_set(e, FB_E_NOMEM, "dataset", "no memory");
-}
-
 /* "s3://bucket/a/train.npy": the object train.npy of s3://bucket/a. */
 static int split_single(struct dataset_job *job, struct s3_source *s, struct fb_error *e)
 {
@@ -41,7 +37,7 @@ static int split_single(struct dataset_job *job, struct s3_source *s, struct fb_
         return 0;
     s->single = strdup(slash + 1);
     *slash = 0;
-    return s->single ? 0 : no_memory(e);
+    return s->single ? 0 : dataset_no_memory(e);
 }
 
 static int locate(struct dataset_job *job, struct fb_error *e)
@@ -51,7 +47,7 @@ static int locate(struct dataset_job *job, struct fb_error *e)
     job->own = s;
     job->root = strdup(job->request->source);
     if (!s || !job->root)
-        return no_memory(e);
+        return dataset_no_memory(e);
     if (length && job->root[length - 1] != '/')
         FB_TRY(split_single(job, s, e));
     for (size_t n = strlen(job->root); n > strlen("s3://x") && job->root[n - 1] == '/'; n--)
@@ -59,7 +55,7 @@ static int locate(struct dataset_job *job, struct fb_error *e)
     FB_TRY(s3_url_open(job, job->root, &s->ops, &s->store, e));
     if (asprintf(&job->identity, "%s%s%s", s->ops->name(s->store), s->single ? " " : "", s->single ? s->single : "") < 0) {
         job->identity = NULL;
-        return no_memory(e);
+        return dataset_no_memory(e);
     }
     return s3_url_set_io(job, e);
 }
@@ -102,12 +98,6 @@ struct scanning {
     struct heap unsure;   /* must be looked into */
     struct heap other[3]; /* by family: what there is if there are no images */
 };
-
-static const char *last_part(const char *key)
-{
-    const char *slash = strrchr(key, '/');
-    return slash ? slash + 1 : key;
-}
 
 /* As a folder's scan has it; "." and ".." are ordinary parts of a key. */
 static bool is_hidden(const char *key)
@@ -161,7 +151,7 @@ static int put_aside(struct heap *h, const struct store_object *o, struct fb_err
     h->keys.limit = h->all.limit = SIZE_MAX / 2;
     text_append(&h->keys, o->key, strlen(o->key) + 1);
     text_append(&h->all, (const char *)&u, sizeof(u));
-    return h->keys.failed || h->all.failed ? no_memory(e) : 0;
+    return h->keys.failed || h->all.failed ? dataset_no_memory(e) : 0;
 }
 
 static void free_heap(struct heap *h)
@@ -183,7 +173,7 @@ static int meet_other(struct scanning *s, const struct store_object *o, const ch
 static int meet(void *ctx, const struct store_object *o, struct fb_error *e)
 {
     struct scanning *s = ctx;
-    const char *name = last_part(o->key);
+    const char *name = text_last_part(o->key);
     s->seen++;
     FB_TRY(pulse_beat(&s->job->pulse, s->seen, 0, e));
     if (!*name || strlen(o->key) >= KEY_MOST)
@@ -213,8 +203,8 @@ static int conclude_unsure(struct scanning *s, const struct aside *u, const stru
         return add_image(s, key, u->size, u->mtime_ns, e);
     if (r->status < 0 && r->status != FB_E_NOT_FOUND)
         return r->status; /* `e` has the words */
-    s->not_decoded += image_name_kind(last_part(key)) == IMAGE_NAME_OTHER;
-    left_out_add_file(&s->left_out, last_part(key));
+    s->not_decoded += image_name_kind(text_last_part(key)) == IMAGE_NAME_OTHER;
+    left_out_add_file(&s->left_out, text_last_part(key));
     return 0;
 }
 
@@ -258,7 +248,7 @@ static int settle_family(struct scanning *s, enum data_family family, bool is_wa
         if (is_wanted)
             FB_TRY(add_image(s, key, u[i].size, u[i].mtime_ns, e));
         else
-            left_out_add_file(&s->left_out, last_part(key));
+            left_out_add_file(&s->left_out, text_last_part(key));
     }
     return 0;
 }

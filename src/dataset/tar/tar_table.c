@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/text.h"
 #include "dataset/image_names.h"
 #include "dataset/pack/pack_format.h"
 
@@ -63,12 +64,6 @@ static bool is_meta(const char *key)
     return n >= 4 && strncmp(key, "__", 2) == 0 && strncmp(key + n - 2, "__", 2) == 0;
 }
 
-static const char *last_part(const char *key)
-{
-    const char *slash = strrchr(key, '/');
-    return slash ? slash + 1 : key;
-}
-
 /* ---- members ---- */
 
 /* The number of the member's group, made if it is new. */
@@ -88,7 +83,7 @@ static int64_t group_of(struct tar_table *t, uint32_t archive, const char *key, 
 
 static int add_image(struct tar_table *t, const struct tar_member *m, uint32_t archive, const char *key, struct fb_error *e)
 {
-    const char *last = last_part(key), *dot = strchr(last, '.');
+    const char *last = text_last_part(key), *dot = strchr(last, '.');
     int64_t group = group_of(t, archive, key, dot ? dot : key + strlen(key));
     struct tar_image image = {t->keys.length, m->offset, m->size, archive, (uint32_t)group};
     text_append(&t->keys, key, strlen(key) + 1);
@@ -100,8 +95,8 @@ static int add_image(struct tar_table *t, const struct tar_member *m, uint32_t a
 static int add_side(struct tar_table *t, const struct tar_member *m, uint32_t archive, const char *key, struct fb_error *e)
 {
     static const char *const extensions[SIDE_KINDS] = {"cls", "json", "txt"};
-    const char *dot = strchr(last_part(key), '.');
-    for (int i = 0; dot && dot > last_part(key) && i < SIDE_KINDS; i++) {
+    const char *dot = strchr(text_last_part(key), '.');
+    for (int i = 0; dot && dot > text_last_part(key) && i < SIDE_KINDS; i++) {
         if (strcasecmp(dot + 1, extensions[i]) != 0)
             continue;
         int64_t group = group_of(t, archive, key, dot);
@@ -116,7 +111,7 @@ static int add_side(struct tar_table *t, const struct tar_member *m, uint32_t ar
 
 static int is_image(struct tar_table *t, struct tar_window *w, const struct tar_member *m, const char *key, struct fb_error *e)
 {
-    enum image_name kind = image_name_kind(last_part(key));
+    enum image_name kind = image_name_kind(text_last_part(key));
     if (kind == IMAGE_NAME_YES || kind == IMAGE_NAME_NO)
         return kind == IMAGE_NAME_YES;
     uint8_t first[IMAGE_SNIFF_BYTES];
@@ -137,7 +132,7 @@ static int meet_file(struct tar_table *t, struct tar_window *w, const struct tar
     if (rc == 0)
         rc = add_side(t, m, archive, key, e);
     if (rc == 0)
-        left_out_add_file(&t->left_out, last_part(key));
+        left_out_add_file(&t->left_out, text_last_part(key));
     return rc < 0 ? rc : 0;
 }
 

@@ -1,3 +1,4 @@
+#include "base/round_up.h"
 #include "feed/gather_reads.h"
 
 #include <errno.h>
@@ -10,11 +11,6 @@
 #include "feed/load_ops.h"
 
 enum { JOIN_MOST = 4 << 20 }; /* beyond that, reads side by side are faster than a single one */
-
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
 
 static int ends_early(struct fb_error *e, const char *path, uint64_t end)
 {
@@ -101,13 +97,13 @@ static int reserve_at(struct gather *g, const void *what, size_t at, uint64_t by
 
 int gather_reserve(struct gather *g, const void *what, uint64_t bytes, size_t *at, struct fb_error *e)
 {
-    *at = round_up(g->stage_bytes);
+    *at = round_up(g->stage_bytes, 64);
     return reserve_at(g, what, *at, bytes, e);
 }
 
 int gather_stage(struct gather *g, const struct gather_source *from, const void *what, uint64_t offset, uint64_t length, struct fb_error *e)
 {
-    size_t at = goes_on(g, from, offset, (void *)g->stage_bytes, true) ? g->stage_bytes : round_up(g->stage_bytes);
+    size_t at = goes_on(g, from, offset, (void *)g->stage_bytes, true) ? g->stage_bytes : round_up(g->stage_bytes, 64);
     FB_TRY(reserve_at(g, what, at, length, e));
     return gather_add(g, from, offset, length, NULL, at, e);
 }
@@ -176,8 +172,8 @@ static struct waited *waited_new(struct feed *f, const struct gather *g, uint32_
 {
     size_t head = sizeof(struct waited) + count * sizeof(struct io_request) + g->files * sizeof(struct gather_file) +
                   g->staged_count * sizeof(struct staged);
-    head = round_up(head);
-    uint64_t bytes = round_up(head + g->stage_bytes + IO_TAIL);
+    head = round_up(head, 64);
+    uint64_t bytes = round_up(head + g->stage_bytes + IO_TAIL, 64);
     if (!budget_take(f->budget, MEMORY_READS, bytes))
         return NULL;
     struct waited *x = aligned_alloc(64, bytes);

@@ -2,14 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/compare.h"
 #include "codec/array/array_rows.h"
 #include "feed/single/bag.h"
-
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
 
 /* `wanted` of `there` instances, each at most once; a smaller bag repeats its instances evenly. Ascending. */
 static int draw_instances(struct bag *b, uint64_t there, uint64_t wanted, struct fb_error *e)
@@ -24,7 +19,7 @@ static int draw_instances(struct bag *b, uint64_t there, uint64_t wanted, struct
     order_init(&o, there, rng_u64(&rng), 0, true, NULL);
     for (uint64_t i = 0; i < wanted; i++)
         list[i] = order_at(&o, i);
-    qsort(list, wanted, sizeof(*list), by_number);
+    qsort(list, wanted, sizeof(*list), compare_u64);
     b->picked = (struct picked){.count = wanted, .list = list};
     return 0;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "base/text/text.h"
 #include "codec/image/codec.h"
 #include "feed/single/image_load.h"
@@ -14,13 +15,13 @@ static uint8_t *values_of(struct feed *f, uint64_t selected, void **values, stru
 {
     size_t total = 1;
     for (int i = 0; i < f->labels.count; i++)
-        total += (f->labels.field[i].bytes + 7) & ~(size_t)7;
+        total += round_up(f->labels.field[i].bytes, 8);
     uint8_t *memory = malloc(total), *to = memory;
     if (!memory)
         error_set(e, FB_E_NOMEM, "read", "no memory for the labels of the first sample");
     for (int i = 0; memory && i < f->labels.count; i++) {
         values[i] = to;
-        to += (f->labels.field[i].bytes + 7) & ~(size_t)7;
+        to += round_up(f->labels.field[i].bytes, 8);
     }
     if (!memory || labels_copy(&f->labels, selected, f->subset.sample ? f->subset.sample[selected] : selected, values, e) == 0)
         return memory;

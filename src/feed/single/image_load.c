@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/round_up.h"
 #include "base/text/text.h"
 #include "feed/single/image_load.h"
 
@@ -41,13 +42,13 @@ static int place_labels(struct image_load *p, struct fb_error *e)
     const struct labels *l = &p->f->labels;
     size_t total = 0, at = 0;
     for (int i = 0; i < l->count; i++)
-        total += (l->field[i].bytes + 7) & ~(size_t)7;
+        total += round_up(l->field[i].bytes, 8);
     uint8_t *memory = p->l->file && total ? worker_memory(p->f, &p->w->labels, total, e) : NULL;
     if (p->l->file && total && !memory)
         return e->code;
     for (int i = 0; i < l->count; i++) {
         p->label[i] = memory ? (void *)(memory + at) : slot_at(p->l->slot, files_label_field(&p->f->files, i), p->l->place);
-        at += (l->field[i].bytes + 7) & ~(size_t)7;
+        at += round_up(l->field[i].bytes, 8);
     }
     return 0;
 }

@@ -1,3 +1,4 @@
+#include "base/compare.h"
 #include "jobs/bench.h"
 
 #include <math.h>
@@ -65,12 +66,6 @@ static void note_interval(struct bench *b, uint64_t ns)
         b->interval_capacity = capacity;
     }
     b->interval_ns[b->intervals++] = ns;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
 }
 
 static void burn(struct bench *b, uint64_t ns)
@@ -171,7 +166,7 @@ static void sum_up(struct bench *b, struct bench_result *out)
     out->cpu_seconds_per_1000_samples = counted ? (double)cpu / 1e9 * 1000 / (double)counted : 0;
     out->epoch_gap_seconds = b->r->epochs > 1 ? (double)b->gap_ns / 1e9 : (double)NAN;
     if (b->intervals) {
-        qsort(b->interval_ns, b->intervals, sizeof(*b->interval_ns), by_value);
+        qsort(b->interval_ns, b->intervals, sizeof(*b->interval_ns), compare_u64);
         out->step_median_seconds = (double)b->interval_ns[b->intervals / 2] / 1e9;
     }
     struct rusage u;

@@ -6,14 +6,9 @@
 #include <strings.h>
 
 #include "base/file/safe_path.h"
+#include "base/text/text.h"
 
 enum { MOST_EXTENSION = 16 };
-
-static const char *last_part(const char *key)
-{
-    const char *slash = strrchr(key, '/');
-    return slash ? slash + 1 : key;
-}
 
 static bool is_meta(const char *key)
 {
@@ -34,7 +29,7 @@ static bool is_safe(const char *key)
 const char *pack_names_extension(const char *key)
 {
     static const char *const labels[] = {"cls", "json", "txt", NULL};
-    const char *last = last_part(key), *dot = strrchr(last, '.');
+    const char *last = text_last_part(key), *dot = strrchr(last, '.');
     if (!dot || !dot[1] || strlen(dot + 1) > MOST_EXTENSION)
         return "";
     for (int i = 0; labels[i]; i++)
@@ -46,7 +41,7 @@ const char *pack_names_extension(const char *key)
 /* The length of the name before its only dot, or 0: it cannot stay as it is. */
 static size_t plain_stem(const char *key)
 {
-    const char *last = last_part(key), *dot = strchr(last, '.');
+    const char *last = text_last_part(key), *dot = strchr(last, '.');
     if (!dot || dot == last || strchr(dot + 1, '.') || !pack_names_extension(key)[0] || !is_safe(key))
         return 0;
     return (size_t)(dot - key);

@@ -2,10 +2,7 @@
 
 #include <string.h>
 
-static size_t up_to_64(size_t n)
-{
-    return (n + 63) & ~(size_t)63;
-}
+#include "base/round_up.h"
 
 /* Blocks of a component in an MCU. */
 static uint32_t across(const struct jpeg_plan *p, int component)
@@ -20,7 +17,8 @@ static uint32_t down(const struct jpeg_plan *p, int component)
 
 static size_t stride_of(const struct jpeg_plan *p, const struct jpeg_span *s, int component)
 {
-    return up_to_64((size_t)(s->end_column - s->first_column) * jpeg_plan_side(p, component) * across(p, component)) + 2 * JPEG_ROW_MARGIN;
+    return round_up((size_t)(s->end_column - s->first_column) * jpeg_plan_side(p, component) * across(p, component), 64) +
+           2 * JPEG_ROW_MARGIN;
 }
 
 static size_t plane_bytes(const struct jpeg_plan *p, const struct jpeg_span *s, uint32_t rows, int component)

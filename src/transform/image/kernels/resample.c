@@ -3,16 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "transform/image/kernels/image_kernels.h"
 
 static bool is_filtered(const struct axis *a)
 {
     return a->in_size != a->out_size;
-}
-
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
 }
 
 /* Pillow 13 filters columns before rows when the height shrinks by more than twice what the width does. Each pass rounds, so the order
@@ -26,7 +22,7 @@ static bool is_columns_first(const struct resample *r)
 /* The image between the two passes. */
 static size_t between_stride(const struct resample *r, int channels)
 {
-    return rounded((size_t)(is_columns_first(r) ? r->x.from_count : r->x.to_count) * (size_t)channels);
+    return round_up((size_t)(is_columns_first(r) ? r->x.from_count : r->x.to_count) * (size_t)channels, 64);
 }
 
 static size_t between_bytes(const struct resample *r, int channels)
@@ -38,7 +34,7 @@ size_t resample_work_bytes(const struct resample *r, int channels)
 {
     size_t bytes = 0;
     if (is_filtered(&r->x))
-        bytes += filter_bytes(r->kind, &r->x) + rounded(KERNEL_ROWS_WORK(r->x.from_count, channels));
+        bytes += filter_bytes(r->kind, &r->x) + round_up(KERNEL_ROWS_WORK(r->x.from_count, channels), 64);
     if (is_filtered(&r->y))
         bytes += filter_bytes(r->kind, &r->y);
     if (is_filtered(&r->x) && is_filtered(&r->y))
@@ -76,7 +72,7 @@ static void divide(struct resample_bands *b, const struct resample *r, int chann
         filter_build(&b->x, r->kind, &r->x, memory);
         memory += filter_bytes(r->kind, &r->x);
         b->work = memory;
-        memory += rounded(KERNEL_ROWS_WORK(r->x.from_count, channels));
+        memory += round_up(KERNEL_ROWS_WORK(r->x.from_count, channels), 64);
     }
     b->between = memory;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "transform/image/kernels/resample.h"
 
 static double triangle(double x)
@@ -101,17 +102,12 @@ static uint32_t tap_limit(enum resample_kind kind, const struct geometry *g, uin
     return limit < from_count ? (uint32_t)limit : from_count;
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 size_t filter_bytes(enum resample_kind kind, const struct axis *a)
 {
     struct geometry g = geometry_of(kind, a->in_size, a->out_size);
     uint32_t taps = tap_limit(kind, &g, a->from_count);
     size_t n = a->to_count;
-    return 2 * rounded(n * 4) + rounded(n * taps * 4) + rounded(n * ((taps + 1) / 2) * 8) + rounded((size_t)taps * 8);
+    return 2 * round_up(n * 4, 64) + round_up(n * taps * 4, 64) + round_up(n * ((taps + 1) / 2) * 8, 64) + round_up((size_t)taps * 8, 64);
 }
 
 static int32_t to_fixed(double w)
@@ -153,7 +149,7 @@ static void split_pairs(struct filter *f, uint32_t longest)
 static void *carve(uint8_t **memory, size_t bytes)
 {
     void *p = *memory;
-    *memory += rounded(bytes);
+    *memory += round_up(bytes, 64);
     return p;
 }
 
