@@ -26,7 +26,9 @@ help: ## this list
 
 build: ## library, command and Python package into .venv
 	@$(SETUP) build
-	@test -f build/build.ninja || $(MESON) setup build --prefix "$(CURDIR)/$(VENV)" -Dpython.install_env=venv $(if $(WERROR),-Dwerror=true)
+	@test -f build/build.ninja || $(MESON) setup build --prefix "$(CURDIR)/$(VENV)" -Dpython.install_env=venv
+	@test "$$(cat build/werror 2>/dev/null)" = "$(WERROR)" || \
+	  { $(MESON) configure build -Dwerror=$(if $(WERROR),true,false) && echo "$(WERROR)" > build/werror; }
 	@$(NINJA) -C build -j $(JOBS)
 	@$(MESON) install -C build --no-rebuild --quiet
 	@$(BIN)/fullbore --version

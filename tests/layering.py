@@ -4,8 +4,9 @@
     layering.py [--src DIR] [--include DIR] [--no-compile] [--self-test]
 
 Stages know base/, model/ and themselves; feed/, monitor/ and jobs/ put them together, and the folders inside of feed/ and jobs/ do not know
-each other; cli/ talks to jobs/; python/ to the public header (and base/). The rules are the tables below. Exit 0: all is well; 1: a
-violation, each on a line of its own; 77: no C++ compiler to try the public header with.
+each other, and of the headers that lie directly in feed/ and jobs/ those that are listed; cli/ talks to jobs/; python/ to the public header
+(and base/). The rules are the tables below. Exit 0: all is well; 1: a violation, each on a line of its own; 77: no C++ compiler to try the
+public header with.
 """
 
 from __future__ import annotations
@@ -38,8 +39,43 @@ ALLOWED: dict[str, set[str]] = {
     "hdf5": {"base", "model"},
 }
 
-# Folders inside of these know the headers that lie directly in it, not each other; `output` is there to be shared.
+# Folders inside of these do not know each other; `output` is there to be shared.
 APART = {"feed": set(), "jobs": {"output"}}
+
+# folder inside of feed/ or jobs/ -> which of the headers that lie directly in those two it may include: its own, and what others offer it.
+# So a header that is moved up to be seen by all is still seen by those alone that are meant.
+OFFERED: dict[str, set[str]] = {
+    "feed/array": {"feed/array_walk.h", "feed/arrays.h", "feed/crew.h", "feed/feed.h", "feed/gather_reads.h", "feed/load_ops.h"},
+    "feed/device": {"feed/device_copy.h", "feed/feed.h"},
+    "feed/engine": {
+        "feed/audit_writer.h", "feed/crew.h", "feed/feed.h", "feed/labels.h", "feed/load_ops.h", "feed/source_cache.h", "feed/source_io.h",
+        "feed/gather_reads.h",  # a load that is given up gives back what it waited for
+        "feed/partial_read.h",  # which part of a file is read is planned before a worker has the load
+    },
+    "feed/group": {"feed/array_walk.h", "feed/arrays.h", "feed/chunk_cache.h", "feed/crew.h", "feed/load_ops.h"},
+    "feed/single": {"feed/array_walk.h", "feed/arrays.h", "feed/crew.h", "feed/feed.h", "feed/load_ops.h", "feed/partial_read.h",
+                    "feed/sample_files.h", "feed/source_cache.h", "feed/step_chain.h"},
+    "feed/source": {"feed/crew.h", "feed/load_ops.h", "feed/read_buffers.h", "feed/source_cache.h", "feed/source_io.h"},
+    "jobs/audit": {"jobs/audit.h", "jobs/audit_text.h"},
+    "jobs/bench": {"jobs/bench.h", "feed/feed.h"},
+    "jobs/build": {"jobs/build.h", "jobs/build_report.h"},
+    "jobs/decode": {"jobs/decode.h", "feed/feed.h"},
+    "jobs/doctor": {
+        "jobs/doctor.h",
+        "jobs/bench.h", "jobs/decode.h", "jobs/pack.h",  # it tries what it recommends
+    },
+    "jobs/info": {
+        "jobs/info.h", "jobs/index.h",
+        "jobs/bench.h",  # `index --learn` is an epoch of it
+        "feed/array_probe.h",  # what is in a file
+    },
+    "jobs/output": set(),
+    "jobs/pack": {"jobs/pack.h", "jobs/pack_rechunk.h"},
+    "jobs/report": {"jobs/report.h"},
+    "jobs/stage": {"jobs/stage.h", "feed/source_io.h"},
+    "jobs/unpack": {"jobs/unpack.h", "jobs/verify.h"},
+    "jobs/watch": {"jobs/watch.h"},
+}
 
 HDF5 = subprocess.run(["pkg-config", "--cflags", "hdf5"], capture_output=True, text=True).stdout.split()
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -76,7 +112,11 @@ def check_include(src: Path, source: Path, quote: str, path: str) -> str | None:
 
 
 def check_siblings(source: tuple[str, ...], target: tuple[str, ...]) -> str | None:
-    """A header inside of a folder's folder belongs to that folder, and to the public header of the same name."""
+    """A header inside of a folder's folder belongs to that folder, and to the public header of the same name. One that lies above is for
+    the folders that it is offered to."""
+    if len(source) > 2 and len(target) == 2 and source[0] in APART and target[0] in APART:
+        folder, header = "/".join(source[:2]), "/".join(target)
+        return None if header in OFFERED.get(folder, set()) else f"{folder}/ may not include {header}, which is not offered to it"
     is_inside = len(target) > 2 and target[0] in APART and target[1] not in APART[target[0]]
     if is_inside and (source[0], source[1].removesuffix(".h")) != target[:2]:
         return f"{'/'.join(source[:-1])}/ may not include {'/'.join(target)}, which belongs to {'/'.join(target[:2])}/"
@@ -97,6 +137,13 @@ def check_directions(src: Path) -> list[str]:
             if problem := check_include(src, source, quote, path):
                 problems.append(f"src/{relative}:{line}: {problem}")
     return problems
+
+
+def check_offers(src: Path) -> list[str]:
+    """What is listed is used: the list does not grow old."""
+    used = {(("/".join(source.relative_to(src).parts[:2])), path) for source in src.rglob("*.[ch]") for _, _, path in includes(source)}
+    return [f"tests/layering.py: {folder}/ no longer includes {header}: take it off the list"
+            for folder, headers in OFFERED.items() for header in sorted(headers) if (folder, header) not in used]
 
 
 def compiles(compiler: list[str], flags: list[str], header: str, suffix: str) -> str | None:
@@ -153,15 +200,21 @@ def self_test(cc: list[str]) -> list[str]:
         "jobs/pack/a.c": ('#include "jobs/stage/s.h"\n', "belongs to jobs/stage/"),
         "jobs/a.c": ('#include "jobs/stage/s.h"\n', "belongs to jobs/stage/"),
         "feed/single/a.c": ('#include "feed/group/g.h"\n', "belongs to feed/group/"),
+        "feed/engine/a.c": ('#include "feed/arrays.h"\n', "feed/engine/ may not include feed/arrays.h, which is not offered"),
+        "feed/group/a.c": ('#include "feed/f.h"\n', "feed/group/ may not include feed/f.h, which is not offered"),
+        "jobs/doctor/a.c": ('#include "jobs/stage.h"\n', "jobs/doctor/ may not include jobs/stage.h, which is not offered"),
+        "jobs/new/a.c": ('#include "feed/arrays.h"\n', "jobs/new/ may not include feed/arrays.h, which is not offered"),
     }
     clean = {
         "io/fine.c": '#include <stdio.h>\n#include <fullbore/fullbore.h>\n#include "base/b.h"\n#include "model/m.h"\n#include "i.h"\n',
-        "jobs/stage/fine.c": '#include "jobs/stage/s.h"\n#include "jobs/output/o.h"\n#include "jobs/j.h"\n',
+        "jobs/stage/fine.c": '#include "jobs/stage/s.h"\n#include "jobs/output/o.h"\n#include "jobs/stage.h"\n',
+        "feed/group/fine.c": '#include "feed/arrays.h"\n#include "feed/group/g.h"\n',
         "jobs/stage.h": '#include "jobs/stage/s.h"\n',
         "jobs/fine.c": '#include "feed/f.h"\n#include "io/i.h"\n/* #include "cli/c.h" */\n',
         "cli/fine.c": '#include "jobs/j.h"\n#include "base/b.h"\n#include "cli/c.h"\n',
     }
     headers = {f"{f}/{f[0]}.h": "typedef int x_t;\n" for f in ("base", "model", "io", "order", "feed", "cli", "jobs")}
+    headers["feed/arrays.h"] = "typedef int x_t;\n"
     headers |= {f"{f}/{f.rsplit('/')[-1][0]}.h": "typedef int x_t;\n" for f in ("jobs/stage", "jobs/output", "feed/group")}
 
     def tree(folder: str, files: dict[str, str]) -> Path:
@@ -180,6 +233,11 @@ def self_test(cc: list[str]) -> list[str]:
             said = check_directions(tree(folder, {**headers, **clean, name: text}))
             if len(said) != 1 or words not in said[0] or name not in said[0]:
                 problems.append(f"self-test: {name} should be refused with '{words}', got {said}")
+    with tempfile.TemporaryDirectory() as folder:
+        said = check_offers(tree(folder, {**headers, **clean}))
+        used = ("feed/group/ no longer includes feed/arrays.h", "jobs/stage/ no longer includes jobs/stage.h")
+        if len(said) != sum(map(len, OFFERED.values())) - len(used) or any(words in line for words in used for line in said):
+            problems.append(f"self-test: what is no longer included should be told, got {said}")
     with tempfile.TemporaryDirectory() as folder:
         src = tree(folder, {"src/base/bad.h": "size_t x;\n", "src/base/good.h": "#include <stddef.h>\nextern size_t x;\n"}) / "src"
         said = check_headers(src, src / "none", cc, None)
@@ -201,7 +259,7 @@ def main() -> int:
     if args.self_test:
         problems = self_test(cc)
     else:
-        problems = check_directions(args.src)
+        problems = check_directions(args.src) + check_offers(args.src)
         if not args.no_compile:
             problems += check_headers(args.src, args.include, cc, cxx if has_cxx else None)
     for problem in problems:

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/round_up.h"
 #include "base/text/text.h"
 
 const char *budget_kind_name(enum memory_kind kind)
@@ -88,7 +89,7 @@ void *scratch_need(struct scratch *s, size_t bytes, struct fb_error *e)
 {
     if (bytes <= s->capacity && s->data)
         return s->data;
-    size_t capacity = bytes ? (bytes + 4095) & ~(size_t)4095 : 4096;
+    size_t capacity = bytes ? round_up(bytes, 4096) : 4096;
     if (capacity < bytes) {
         error_set(e, FB_E_NOMEM, "feed", "a buffer of %zu bytes cannot exist", bytes);
         return NULL;

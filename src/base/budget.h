@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/round_up.h"
 
 enum memory_kind { MEMORY_SLOTS, MEMORY_READS, MEMORY_SCRATCH, MEMORY_CACHE, MEMORY_KINDS };
 
@@ -38,7 +39,7 @@ void budget_wait(struct budget *b, uint32_t seen, uint64_t timeout_ns);
 /* The size that a block of memory takes beside others: theirs begins on a cache line of its own. */
 static inline size_t memory_rounded(size_t bytes)
 {
-    return (bytes + 63) & ~(size_t)63;
+    return round_up(bytes, 64);
 }
 
 /* Zeroed, page-backed memory for large long-lived blocks (slots, caches). NULL: no memory. Does not touch the budget. */

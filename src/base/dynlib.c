@@ -4,13 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int is_missing(const struct dynlib *l, const char *why, struct fb_error *e)
-{
-    error_set(e, FB_E_UNSUPPORTED, l->stage, "this needs %s, which cannot be used: %s", l->what, why ? why : "it cannot be opened");
-    error_remedy(e, "%s", l->remedy);
-    return FB_E_UNSUPPORTED;
-}
-
 /* The linker's word about the first name is the one worth telling: others are names of distributions that this is not. */
 static void *open_any(const struct dynlib *l, char *why, size_t why_size)
 {
@@ -30,13 +23,13 @@ int dynlib_open(const struct dynlib *l, void *table, struct fb_error *e)
     char why[200] = "it cannot be opened";
     void *library = open_any(l, why, sizeof(why));
     if (!library)
-        return is_missing(l, why, e);
+        return error_advise(e, error_set(e, FB_E_UNSUPPORTED, l->stage, "there is no %s here (%s)", l->what, why), "%s", l->remedy);
     for (const struct dynlib_call *c = l->calls; c->name; c++) {
         void *function = dlsym(library, c->name);
-        if (!function) {
-            snprintf(why, sizeof(why), "it lacks %s", c->name);
+        if (!function && !c->may_lack) {
             dlclose(library);
-            return is_missing(l, why, e);
+            error_set(e, FB_E_UNSUPPORTED, l->stage, "the %s here has no function %s: it is too old", l->what, c->name);
+            return error_advise(e, FB_E_UNSUPPORTED, "%s", l->remedy);
         }
         memcpy((char *)table + c->at, &function, sizeof(function));
     }

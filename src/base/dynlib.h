@@ -9,6 +9,7 @@
 #ifndef FB_BASE_DYNLIB_H
 #define FB_BASE_DYNLIB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -16,10 +17,11 @@
 struct dynlib_call {
     const char *name; /* in the library */
     size_t at;        /* of the pointer in the table */
+    bool may_lack;    /* the pointer is NULL then */
 };
 
 struct dynlib {
-    const char *what;         /* for messages: "libcurl" */
+    const char *what;         /* for messages: "libcurl", "CUDA driver" */
     const char *const *names; /* file names to try, in this order; NULL ends them */
     const char *stage, *remedy;
     const struct dynlib_call *calls; /* name NULL ends them */
@@ -27,7 +29,7 @@ struct dynlib {
 
 /* A member of the table, of the type that the library's header gives the function; and its line in `calls`. */
 #define DYNLIB_MEMBER(member, function) __typeof__(&function) member
-#define DYNLIB_CALL(type, member, function) {#function, offsetof(struct type, member)}
+#define DYNLIB_CALL(type, member, function) {#function, offsetof(struct type, member), false}
 
 /* Opens the library and fills the table; it stays open for good. FB_E_UNSUPPORTED: it is not there, or lacks a function. Blocks on the
  * linker; any thread, but the caller sees to it that two do not fill one table. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/budget.h"
+#include "base/round_up.h"
 
 static void c_order_strides(struct slot_field *f)
 {

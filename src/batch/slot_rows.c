@@ -7,14 +7,10 @@
 #include <string.h>
 
 #include "base/budget.h"
+#include "base/round_up.h"
 #include "batch/slot.h"
 
 enum { ALIGNMENT = 64, GRANULE = 1 << 20 };
-
-static size_t align_up(size_t n, size_t to)
-{
-    return (n + to - 1) & ~(to - 1);
-}
 
 int slot_shape_add_lengths(struct slot_shape *s, struct fb_error *e)
 {
@@ -49,7 +45,7 @@ size_t slot_rows_bytes(const struct slot *s, uint32_t count)
 {
     uint64_t longest, rows = rows_of(s, count, &longest);
     unsigned __int128 bytes = (unsigned __int128)rows * s->shape->row_bytes + (unsigned)s->shape->field_count * ALIGNMENT + 1;
-    return bytes > SIZE_MAX / 4 ? SIZE_MAX / 4 : align_up((size_t)bytes, GRANULE);
+    return bytes > SIZE_MAX / 4 ? SIZE_MAX / 4 : round_up((size_t)bytes, GRANULE);
 }
 
 static bool make_room(struct slot *s, size_t bytes)
@@ -83,7 +79,7 @@ static void lay_out(struct slot *s, uint32_t count, uint64_t rows)
         a->strides[d++] = (int64_t)f->sample_bytes;
         memcpy(a->shape + d, f->shape, (size_t)f->ndim * sizeof(f->shape[0]));
         memcpy(a->strides + d, f->strides, (size_t)f->ndim * sizeof(f->strides[0]));
-        at = align_up(at + a->bytes, ALIGNMENT);
+        at = round_up(at + a->bytes, ALIGNMENT);
     }
 }
 

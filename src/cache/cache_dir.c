@@ -24,6 +24,7 @@
 
 #include "base/checksum.h"
 #include "base/file/file.h"
+#include "base/round_up.h"
 #include "base/text/text.h"
 #include "cache/cache_internal.h"
 
@@ -152,7 +153,7 @@ static bool count_entry(void *ctx, int place_fd, const char *name, uint64_t hash
     if (is_part)
         unlinkat(place_fd, name, 0);
     else if (fstatat(place_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        *sum += ((uint64_t)st.st_size + 4095) & ~UINT64_C(4095);
+        *sum += round_up((uint64_t)st.st_size, 4096);
     return true;
 }
 
@@ -368,7 +369,7 @@ uint64_t dir_remove(struct cache_dir *d, int place_fd, const char *name)
     struct stat st;
     if (fstatat(place_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || unlinkat(place_fd, name, 0) < 0)
         return 0;
-    uint64_t bytes = ((uint64_t)st.st_size + 4095) & ~UINT64_C(4095);
+    uint64_t bytes = round_up((uint64_t)st.st_size, 4096);
     dir_release(d, bytes);
     return bytes;
 }

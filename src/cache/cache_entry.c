@@ -19,6 +19,7 @@
 #include "base/checksum.h"
 #include "base/file/file.h"
 #include "base/rng.h"
+#include "base/round_up.h"
 #include "cache/cache_internal.h"
 
 struct head {
@@ -42,7 +43,7 @@ static uint64_t chunk_count(uint64_t bytes)
 static uint64_t head_bytes(const struct cache_dir *d, const struct cache_unit *u, const struct cache_identity *id, uint64_t bytes)
 {
     uint64_t n = sizeof(struct head) + strlen(d->name) + strlen(u->path) + id->length;
-    return (((n + 7) & ~UINT64_C(7)) + 8 * chunk_count(bytes) + 63) & ~UINT64_C(63);
+    return round_up(round_up(n, 8) + 8 * chunk_count(bytes), 64);
 }
 
 bool entry_fits(const struct cache_dir *d, const struct cache_unit *u, const struct cache_identity *id, uint64_t bytes)
@@ -52,7 +53,7 @@ bool entry_fits(const struct cache_dir *d, const struct cache_unit *u, const str
 
 uint64_t entry_file_bytes(const struct cache_dir *d, const struct cache_unit *u, const struct cache_identity *id, uint64_t bytes)
 {
-    return (head_bytes(d, u, id, bytes) + bytes + 4095) & ~UINT64_C(4095);
+    return round_up(head_bytes(d, u, id, bytes) + bytes, 4096);
 }
 
 /* Everything that the reader knows, too; returns where the checksums go. Zeroed before. */
@@ -72,7 +73,7 @@ static size_t put_key(uint8_t *to, const struct cache_dir *d, const struct cache
     memcpy(to + (at += h.name_bytes), u->path, h.path_bytes);
     memcpy(to + (at += h.path_bytes), id->bytes, id->length);
     at += id->length;
-    return (at + 7) & ~(size_t)7;
+    return round_up(at, 8);
 }
 
 static uint64_t chunk_sum(uint64_t key, uint64_t offset, const uint8_t *data, size_t n)

@@ -3,11 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/round_up.h"
 #include "cache/cache_internal.h"
 
 struct blob *blob_new(struct budget *budget, uint64_t bytes)
 {
-    uint64_t total = sizeof(struct blob) + ((bytes + IO_TAIL + 63) & ~UINT64_C(63));
+    uint64_t total = sizeof(struct blob) + round_up(bytes + IO_TAIL, 64);
     if (bytes > CACHE_UNIT_MOST || !budget_take(budget, MEMORY_CACHE, total))
         return NULL;
     struct blob *b = aligned_alloc(64, total);

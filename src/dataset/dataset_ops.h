@@ -47,6 +47,11 @@ struct dataset_ops {
     void (*release)(struct dataset_job *job);
 };
 
+static inline int dataset_no_memory(struct fb_error *e)
+{
+    return error_set(e, FB_E_NOMEM, "dataset", "no memory");
+}
+
 /* In the order they are asked; NULL-terminated. */
 extern const struct dataset_ops *const dataset_kinds[];
 extern const struct dataset_ops dataset_folder, dataset_glob, dataset_manifest, dataset_from_list, dataset_single, dataset_tar, dataset_s3,

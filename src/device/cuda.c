@@ -9,7 +9,6 @@
  * Not tried on hardware: tests/device runs it against a stand-in that checks contexts, order and what is still in use.
  */
 #include <ctype.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,11 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dynlib.h"
 #include "base/text/text.h"
 #include "device/cuda_driver.h"
 #include "device/device.h"
-
-static const char library_name[] = "libcuda.so.1";
 
 struct cuda {
     struct device device;
@@ -38,41 +36,16 @@ static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_driver calls;
 static bool is_loaded;
 
-static bool find(void *library, const char *name, void *slot, struct fb_error *e)
-{
-    void *f = dlsym(library, name);
-    memcpy(slot, &f, sizeof(f)); /* ISO C has no cast from an object to a function pointer */
-    if (!f)
-        error_set(e, FB_E_UNSUPPORTED, "device", "the CUDA driver has no function %s: it is too old", name);
-    return f != NULL;
-}
-
-static bool find_calls(void *library, struct cuda_driver *to, struct fb_error *e)
-{
-    bool has_all = true;
-#define FIND(member, name, arguments) has_all = has_all && find(library, name, &to->member, e);
-    CUDA_CALLS(FIND)
-#undef FIND
-    return has_all;
-}
-
 static int load_library(struct fb_error *e)
 {
-    const char *chosen = getenv("FULLBORE_CUDA"), *name = chosen && *chosen ? chosen : library_name;
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        const char *why = dlerror();
-        return error_advise(e, error_set(e, FB_E_UNSUPPORTED, "device", "there is no CUDA driver here (%s)", why ? why : name),
-                            "install the NVIDIA driver, or leave the device out");
-    }
-    struct cuda_driver found;
-    if (!find_calls(library, &found, e)) {
-        dlclose(library);
-        return FB_E_UNSUPPORTED;
-    }
-    calls = found;
-    is_loaded = true;
-    return 0;
+#define CALL(member, name, arguments) {name, offsetof(struct cuda_driver, member), false},
+    static const struct dynlib_call wanted[] = {CUDA_CALLS(CALL){0}};
+#undef CALL
+    const char *chosen = getenv("FULLBORE_CUDA"), *const names[] = {chosen && *chosen ? chosen : "libcuda.so.1", NULL};
+    const struct dynlib library = {"CUDA driver", names, "device", "install the NVIDIA driver, or leave the device out", wanted};
+    int rc = dynlib_open(&library, &calls, e);
+    is_loaded = rc == 0;
+    return rc;
 }
 
 static int get_driver(struct fb_error *e)

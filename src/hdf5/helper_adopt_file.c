@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file/file.h"
+#include "base/round_up.h"
 #include "hdf5/helper_adopt.h"
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
@@ -30,7 +31,7 @@ static struct {
 
 void adopt_set_end(uint64_t end)
 {
-    place.end = (end + 7) & ~UINT64_C(7);
+    place.end = round_up(end, 8);
 }
 
 void adopt_plan(uint64_t offset, uint64_t bytes)
@@ -87,7 +88,7 @@ static haddr_t adopt_alloc(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, hsize_t si
         f->end_of_addresses = place.end;
         return 0;
     }
-    haddr_t at = (f->end_of_addresses + 7) & ~UINT64_C(7);
+    haddr_t at = round_up(f->end_of_addresses, 8);
     f->end_of_addresses = at + size;
     return at;
 }

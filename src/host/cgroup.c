@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
+
 enum { TEXT_BYTES = 16384 }; /* of a file that is read whole; memory.stat of today has under 2 KB */
 
 struct group {
@@ -32,15 +34,7 @@ static bool read_text(const char *path, char out[TEXT_BYTES])
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return false;
-    size_t used = 0;
-    ssize_t got;
-    while (used < TEXT_BYTES - 1 && (got = read(fd, out + used, TEXT_BYTES - 1 - used)) != 0) {
-        if (got > 0)
-            used += (size_t)got;
-        else if (errno != EINTR)
-            break;
-    }
-    out[used] = 0;
+    out[file_read_all(fd, out, TEXT_BYTES - 1)] = 0;
     close(fd);
     return true;
 }

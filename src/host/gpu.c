@@ -1,6 +1,5 @@
 #include "host/gpu.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dynlib.h"
 #include "base/text/text.h"
 #include "host/gpu_nvml.h"
 #include "host/proc/proc_file.h"
@@ -48,27 +48,20 @@ static const char *code_text(int code)
 
 static struct nvml calls; /* one library per process */
 
-static bool find(void *library, const char *name, const char *other, void *slot)
-{
-    void *f = dlsym(library, name);
-    f = f || !other ? f : dlsym(library, other);
-    memcpy(slot, &f, sizeof(f)); /* ISO C has no cast from an object to a function pointer */
-    return f != NULL;
-}
-
-static bool find_calls(void *l)
-{
-    find(l, "nvmlDeviceGetName", NULL, &calls.name);
-    find(l, "nvmlDeviceGetUtilizationRates", NULL, &calls.utilization);
-    find(l, "nvmlDeviceGetMemoryInfo", NULL, &calls.memory);
-    find(l, "nvmlDeviceGetPowerUsage", NULL, &calls.power);
-    find(l, "nvmlDeviceGetPcieThroughput", NULL, &calls.pcie);
-    find(l, "nvmlDeviceGetCurrPcieLinkGeneration", NULL, &calls.link_gen);
-    find(l, "nvmlDeviceGetCurrPcieLinkWidth", NULL, &calls.link_width);
-    return find(l, "nvmlInit_v2", "nvmlInit", &calls.init) && find(l, "nvmlShutdown", NULL, &calls.shutdown) &&
-           find(l, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount", &calls.count) &&
-           find(l, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex", &calls.by_index);
-}
+static const struct dynlib_call wanted[] = {
+    {"nvmlInit_v2", offsetof(struct nvml, init), false},
+    {"nvmlShutdown", offsetof(struct nvml, shutdown), false},
+    {"nvmlDeviceGetCount_v2", offsetof(struct nvml, count), false},
+    {"nvmlDeviceGetHandleByIndex_v2", offsetof(struct nvml, by_index), false},
+    {"nvmlDeviceGetName", offsetof(struct nvml, name), true},
+    {"nvmlDeviceGetUtilizationRates", offsetof(struct nvml, utilization), true},
+    {"nvmlDeviceGetMemoryInfo", offsetof(struct nvml, memory), true},
+    {"nvmlDeviceGetPowerUsage", offsetof(struct nvml, power), true},
+    {"nvmlDeviceGetPcieThroughput", offsetof(struct nvml, pcie), true},
+    {"nvmlDeviceGetCurrPcieLinkGeneration", offsetof(struct nvml, link_gen), true},
+    {"nvmlDeviceGetCurrPcieLinkWidth", offsetof(struct nvml, link_width), true},
+    {0},
+};
 
 static void open_devices(struct gpu *g)
 {
@@ -92,13 +85,9 @@ static void open_devices(struct gpu *g)
 
 static void open_nvml(struct gpu *g, const char *library)
 {
-    g->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (!g->library) {
-        give_reason(g, "no NVIDIA driver library and no AMD device");
-        return;
-    }
-    if (!find_calls(g->library)) {
-        give_reason(g, "the NVIDIA driver library lacks functions");
+    const struct dynlib nvml = {"NVIDIA driver library", (const char *const[]){library, NULL}, "host", "install the NVIDIA driver", wanted};
+    if (dynlib_open(&nvml, &calls, NULL) < 0) {
+        give_reason(g, "no NVIDIA driver library that can be used, and no AMD device");
         return;
     }
     int rc = calls.init();
@@ -242,7 +231,5 @@ void gpu_close(struct gpu *g)
 {
     if (g->nvml)
         g->nvml->shutdown();
-    if (g->library)
-        dlclose(g->library);
     memset(g, 0, sizeof(*g));
 }

@@ -13,9 +13,8 @@ struct gpu_figures {
 };
 
 struct gpu {
-    void *library; /* NVML, or NULL */
-    const struct nvml *nvml;
-    char amd[16][64]; /* device folders in sysfs */
+    const struct nvml *nvml; /* NULL: there is none */
+    char amd[16][64];        /* device folders in sysfs */
     int amd_count;
     int count;
     void *device[16];

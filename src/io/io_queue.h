@@ -2,7 +2,8 @@
  *
  * What goes first is the rest of a load that has begun (the range of a file whose head is there, the mask of a picture that is there), or
  * the stand-in for a bad sample: its batch is wanted sooner than anything that queues behind, which the look-ahead put there. There are
- * never more of them than loads under way, so nobody else waits for ever.
+ * never more of them than loads under way, so nobody else waits for ever. That turn, and taking a request under the lock that says whether
+ * the back-end is closing, is why this is no queue of base/.
  *
  * Safety: under the lock of whoever owns it.
  */

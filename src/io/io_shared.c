@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "io/io_count.h"
 
 void *io_alloc(size_t bytes, struct fb_error *e)
 {
-    size_t whole = (bytes + 63) & ~(size_t)63;
+    size_t whole = round_up(bytes, 64);
     void *p = whole < bytes ? NULL : aligned_alloc(64, whole);
     if (!p) {
         error_set(e, FB_E_NOMEM, "read", "cannot allocate %zu bytes for a reader", bytes);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/queue.h"
+#include "base/round_up.h"
 
 enum { ASK_EVERY_NS = 100000000 };
 
@@ -46,8 +47,8 @@ static void on_done(struct io_request *r)
 
 struct io_wait *io_wait_new(struct io *io, uint32_t count, size_t room)
 {
-    size_t head = (sizeof(struct io_wait) + count * sizeof(struct waited_read) + 63) & ~(size_t)63;
-    size_t stride = (room + IO_TAIL + 63) & ~(size_t)63;
+    size_t head = round_up(sizeof(struct io_wait) + count * sizeof(struct waited_read), 64);
+    size_t stride = round_up(room + IO_TAIL, 64);
     if (stride < room || (count && stride > (SIZE_MAX - head) / count))
         return NULL;
     struct io_wait *w = malloc(head + count * stride);

@@ -1,5 +1,6 @@
 #include "meter/metrics.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,10 +161,12 @@ const struct metric_row metric_table[] = {
     {"loop.step_p99_seconds", "step_p99_seconds", UNIT_SECONDS,
      .help = "99th percentile of the time from batch to batch inside an epoch (within 9 %)."},
 };
+const int metric_count = sizeof(metric_table) / sizeof(*metric_table);
+_Static_assert(sizeof(metric_table) / sizeof(*metric_table) <= METRICS_MOST, "a struct metrics has room for all");
 
 void metrics_clear(struct metrics *m)
 {
-    for (int i = 0; i < METRIC_COUNT; i++)
+    for (int i = 0; i < metric_count; i++)
         m->value[i] = (double)NAN;
     m->last = 0;
 }
@@ -171,15 +174,16 @@ void metrics_clear(struct metrics *m)
 /* The row of a path, looked for from row `start` on and around; -1: there is none. */
 static int row_of(const char *path, int start)
 {
-    for (int n = 0; n < METRIC_COUNT; n++)
-        if (strcmp(metric_table[(start + n) % METRIC_COUNT].path, path) == 0)
-            return (start + n) % METRIC_COUNT;
+    for (int n = 0; n < metric_count; n++)
+        if (strcmp(metric_table[(start + n) % metric_count].path, path) == 0)
+            return (start + n) % metric_count;
     return -1;
 }
 
 void metrics_set(struct metrics *m, const char *path, double value)
 {
     int row = row_of(path, m->last);
+    assert(row >= 0);
     if (row >= 0)
         m->value[m->last = row] = value;
 }
@@ -211,7 +215,7 @@ static struct json_pair pair_of(const char *key, double value, enum metric_unit 
 
 void metrics_put(struct json_writer *w, const struct metrics *m, const char *under)
 {
-    for (int i = 0; i < METRIC_COUNT; i++) {
+    for (int i = 0; i < metric_count; i++) {
         const char *key = key_under(metric_table[i].path, under);
         if (key)
             json_put(w, pair_of(key, m->value[i], metric_table[i].unit));
@@ -222,7 +226,7 @@ void metrics_put_object(struct json_writer *w, const struct metrics *m, const ch
 {
     const char *dot = strrchr(path, '.');
     bool has_any = false;
-    for (int i = 0; i < METRIC_COUNT; i++)
+    for (int i = 0; i < metric_count; i++)
         has_any |= key_under(metric_table[i].path, path) && !isnan(m->value[i]);
     if (!has_any)
         return;
@@ -250,7 +254,7 @@ void metrics_describe(struct json_writer *w)
 {
     static const char *const units[] = {"", "bytes", "seconds", "ratio", "per second"};
     json_begin_array(w, NULL);
-    for (int i = 0; i < METRIC_COUNT; i++) {
+    for (int i = 0; i < metric_count; i++) {
         const struct metric_row *r = &metric_table[i];
         json_put(w, J_OBJECT(NULL, J("path", r->path), J("name", r->name), J("unit", units[r->unit]),
                              J("kind", r->is_counter ? "counter" : "gauge"), J("help", r->help)));

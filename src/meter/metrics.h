@@ -2,7 +2,8 @@
  * unit, whether it may fall, and one sentence about it. Whatever shows figures reads them from a struct metrics by this table, and
  * docs/statistics.md is written from it (tools/make_statistics.py).
  *
- * Figures are known by their paths, so a new one is a row here and a line where it is counted. Values are doubles: counts are exact up to
+ * Figures are known by their paths, so a new one is a row here and a line where it is counted. A path that no row has is a mistake of the
+ * caller: asserted, and tests/project compares all of them with the table. Values are doubles: counts are exact up to
  * 2^53. Lists (of functions, of bad samples), names and reasons are not figures.
  */
 #ifndef FB_METER_METRICS_H
@@ -13,7 +14,7 @@
 
 #include "base/text/json_writer.h"
 
-enum { METRIC_COUNT = 134 };
+enum { METRICS_MOST = 192 };
 
 enum metric_unit { UNIT_NUMBER, UNIT_BYTES, UNIT_SECONDS, UNIT_RATIO, UNIT_PER_SECOND };
 
@@ -24,12 +25,13 @@ struct metric_row {
     bool is_counter; /* never falls while the loader is open; else a gauge */
     const char *help;
 };
-extern const struct metric_row metric_table[METRIC_COUNT];
+extern const struct metric_row metric_table[];
+extern const int metric_count;
 
 /* The figures at one moment; NaN: there is none, as those of a cache without a cache. */
 struct metrics {
-    double value[METRIC_COUNT];
-    int last; /* row that was set last: setting figures in the order of the table finds each at once */
+    double value[METRICS_MOST]; /* one per row */
+    int last;                   /* row that was set last: setting figures in the order of the table finds each at once */
 };
 void metrics_clear(struct metrics *m);
 void metrics_set(struct metrics *m, const char *path, double value);

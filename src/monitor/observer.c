@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/text/text.h"
 #include "host/host.h"
 #include "host/proc/proc_file.h"
 
@@ -31,12 +32,10 @@ static void keep_name(struct run_facts *f, const char *cmdline, size_t n)
     const char *end = cmdline + n;
     char first[256];
     snprintf(first, sizeof(first), "%.*s", (int)strcspn(cmdline, " \t\n"), cmdline);
-    const char *slash = strrchr(first, '/');
-    snprintf(f->program, sizeof(f->program), "%.100s", slash ? slash + 1 : first);
+    snprintf(f->program, sizeof(f->program), "%.100s", text_last_part(first));
     for (const char *arg = cmdline + strlen(cmdline) + 1; arg < end; arg += strlen(arg) + 1) {
-        const char *base = strrchr(arg, '/');
         if (is_script(arg)) {
-            snprintf(f->script, sizeof(f->script), "%s", base ? base + 1 : arg);
+            snprintf(f->script, sizeof(f->script), "%s", text_last_part(arg));
             return;
         }
     }

@@ -3,7 +3,8 @@
  * To speak, the engine's threads never take the interpreter's lock (they do only to call functions of the user's): so they cannot deadlock
  * with a thread that holds it, and cannot be caught inside it when the interpreter ends. Python threads empty the queue after every call
  * and ten times a second while they wait. One queue for the process, never freed: a thread that could not be stopped at close may still
- * speak. Holds the first 32 lines; more are counted.
+ * speak. Holds the first 32 lines; more are counted. Not a queue of base/:
+ * a line that nobody takes must not cost memory, and a forked child must be able to forget a lock.
  */
 #ifndef FB_PYTHON_LINE_QUEUE_H
 #define FB_PYTHON_LINE_QUEUE_H

@@ -1,5 +1,6 @@
 #include "transform/array_steps.h"
 
+#include "base/round_up.h"
 #include "transform/transform_ops.h"
 
 /* ---- the list, in order, as what reading, converting and running do ---- */
@@ -122,7 +123,7 @@ int array_steps_shape(struct array_steps *s, const struct planes *in, struct fb_
         struct step *step = &s->list.step[i];
         if (i >= s->first_whole) {
             FB_TRY(step->ops->shape(step->params, &s->out, e));
-            size_t work = step->ops->work_bytes ? (step->ops->work_bytes(step->params) + 63) & ~(size_t)63 : 0;
+            size_t work = step->ops->work_bytes ? round_up(step->ops->work_bytes(step->params), 64) : 0;
             s->work_bytes = work > s->work_bytes ? work : s->work_bytes;
         }
         FB_TRY(place_draws(s, i, e));

@@ -3,6 +3,7 @@
  * So a crop before the first resize becomes the region to decode, and a crop after it limits what is resized and, with the filter's margin,
  * what is decoded.
  */
+#include "base/round_up.h"
 #include "transform/draws.h"
 #include "transform/image/geometry/orient.h"
 #include "transform/pipeline_internal.h"

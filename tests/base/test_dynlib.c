@@ -49,7 +49,7 @@ static void a_library_without_a_function_is_refused_by_its_name(void **state)
 {
     (void)state;
     static const struct dynlib_call odd[] = {
-        DYNLIB_CALL(table, version, zlibVersion), {"crc32_of_tomorrow", offsetof(struct table, sum)}, {0}};
+        DYNLIB_CALL(table, version, zlibVersion), {"crc32_of_tomorrow", offsetof(struct table, sum), false}, {0}};
     static const char *const names[] = {"libz.so.1", NULL};
     static const struct dynlib library = {"zlib", names, "decode", "install zlib", odd};
     struct table t = {0};

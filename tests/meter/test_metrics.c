@@ -15,10 +15,10 @@ static void what_is_set_by_its_path_is_found_there_and_nowhere_else(void **state
 {
     (void)state;
     struct metrics m;
-    for (int i = METRIC_COUNT - 1; i >= 0; i--) {
+    for (int i = metric_count - 1; i >= 0; i--) {
         metrics_clear(&m);
         metrics_set(&m, metric_table[i].path, 7);
-        for (int j = 0; j < METRIC_COUNT; j++)
+        for (int j = 0; j < metric_count; j++)
             assert_true(j == i ? m.value[j] == 7 : isnan(m.value[j]));
         assert_true(metrics_get(&m, metric_table[i].path) == 7);
     }
@@ -29,9 +29,11 @@ static void a_path_that_there_is_not_changes_nothing(void **state)
     (void)state;
     struct metrics m;
     metrics_clear(&m);
+#ifdef NDEBUG /* else it is an assertion */
     metrics_set(&m, "io", 1);
     metrics_set(&m, "io.reads.", 1);
-    for (int i = 0; i < METRIC_COUNT; i++)
+#endif
+    for (int i = 0; i < metric_count; i++)
         assert_true(isnan(m.value[i]));
     assert_true(isnan(metrics_get(&m, "nothing")));
 }
@@ -67,7 +69,7 @@ static void a_loop_fills_every_figure_of_its_own(void **state)
     metrics_clear(&m);
     loop_metrics(&l, &m);
     loop_close(&l);
-    for (int i = 0; i < METRIC_COUNT; i++)
+    for (int i = 0; i < metric_count; i++)
         assert_int_equal(isnan(m.value[i]) == 0, strncmp(metric_table[i].path, "loop.", 5) == 0);
     assert_true(metrics_get(&m, "loop.epochs") == 1 && metrics_get(&m, "loop.epoch_length_batches") == 2);
     assert_true(metrics_get(&m, "loop.samples") == 4 && metrics_get(&m, "loop.wall_seconds") == 2);

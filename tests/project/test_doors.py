@@ -77,6 +77,33 @@ def test_warnings_are_errors_where_nobody_else_builds(how: dict[str, str], is_er
     assert "werror" not in (ROOT / "meson.build").read_text()
 
 
+def test_a_build_folder_that_is_there_is_told_as_well(tmp_path: Path) -> None:
+    stub(tmp_path, "meson", f'echo "$*" >> {tmp_path}/log; mkdir -p build; touch build/build.ninja')
+    stub(tmp_path, "fullbore", ":")
+    stub(tmp_path, "python", ":")
+    env = {name: value for name, value in os.environ.items() if name not in ("CI", "WERROR", "MAKEFLAGS")}
+
+    def configured(**more: str) -> list[str]:
+        """What meson is told by a build, besides to set up and to install."""
+        (tmp_path / "log").unlink(missing_ok=True)
+        command = ["make", "-f", ROOT / "Makefile", "build", f"BIN={tmp_path}", "SETUP=:", "NINJA=:"]
+        subprocess.run(command, cwd=tmp_path, env={**env, **more}, check=True, capture_output=True)
+        return [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("configure")]
+
+    assert configured() == []
+    assert configured(CI="true") == ["configure build -Dwerror=true"]
+    assert configured(CI="true") == []
+    assert configured() == ["configure build -Dwerror=false"]
+    assert configured(WERROR="1") == ["configure build -Dwerror=true"]
+
+
+def test_ci_calls_itself_ci(tmp_path: Path) -> None:
+    stub(tmp_path, "make", 'echo "$CI: $*"')
+    env = {name: value for name, value in os.environ.items() if name not in ("CI", "WERROR")}
+    said = subprocess.run([ROOT / ".ci/run"], env={**env, "PATH": f"{tmp_path}:{env['PATH']}"}, capture_output=True, text=True, check=True)
+    assert said.stdout == "true: test\n"
+
+
 @pytest.mark.parametrize("record, passed, failed, skipped", [
     ({"result": "OK", "stdout": "[       OK ] a\n[       OK ] b\n"}, 2, 0, 0),
     ({"result": "OK", "stdout": ""}, 1, 0, 0),

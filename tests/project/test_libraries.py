@@ -38,6 +38,32 @@ def test_a_library_in_a_wrong_folder_is_found(tmp_path: Path) -> None:
     assert strangers(tmp_path) == ["io/a.c: webp/decode.h"]
 
 
+BUILD = SRC.parent / "build/src"
+
+
+def functions(library: Path, kinds: str) -> set[str]:
+    """T: other objects can call them; t: they are static, or a version script hides them."""
+    said = subprocess.run(["nm", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    return {words[2] for line in said.splitlines() if len(words := line.split()) == 3 and words[1] in kinds}
+
+
+def objects(library: Path) -> list[str]:
+    return [Path(name).name for name in subprocess.run(["ar", "t", library], capture_output=True, text=True, check=True).stdout.split()]
+
+
+def test_no_job_is_in_the_library() -> None:
+    """The jobs are programs made of the library: whoever links it does not want to carry them."""
+    static, jobs = objects(BUILD / "libfullbore.a"), objects(BUILD / "jobs/libfb_jobs.a")
+    assert {"pack_pack.c.o", "doctor_doctor.c.o"} <= set(jobs), jobs
+    assert any(name.endswith("feed_open.c.o") for name in static), static
+    assert [name for name in static if name.startswith("jobs") or name in jobs] == []
+    own = {name for name in functions(BUILD / "jobs/libfb_jobs.a", "T") if name.startswith(("pack_", "stage_", "build_", "bench_"))}
+    shared = functions(BUILD / "libfullbore.so", "Tt")
+    assert {"pack_run", "stage_run"} <= own, own
+    assert "feed_metrics" in shared, "the library was stripped: nothing can be seen in it"
+    assert own & shared == set()
+
+
 COMMAND = Path(os.environ.get("FULLBORE_COMMAND", SRC.parent / ".venv/bin/fullbore"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -27,6 +28,13 @@ WITHOUT_CHUNKS = {path for path in PATHS if not path.startswith("chunks.")}
 # what bench calls them, where it says more than the last part of the path
 OF_BENCH = {"threads": "threads", "budget_peak_bytes": "budget.peak_bytes", "cached_reads": "io.cached_reads",
             "chunks_unfiltered": "chunks.unfiltered", "bad_samples": "bad", "device_copied_bytes": "device.copied_bytes"}
+# what bench measures itself, with a clock or a consumer of its own; none of it is a figure of the loader
+OWN_OF_BENCH = {"samples", "batches", "epochs", "batch_size", "wall_seconds", "samples_per_second", "last_epoch_samples_per_second",
+                "step_seconds", "launch_thread_share", "accelerator_utilization_ratio", "exposed_wait_ratio",
+                "cpu_seconds_per_1000_samples", "rss_peak_bytes", "time_to_first_batch_seconds", "epoch_gap_seconds",
+                "step_median_seconds", "probe_lateness_p99_seconds", "evicted_ratio", "io_reads"}
+NAMES_OF_BENCH = {"transforms", "dtype", "device", "io", "checksum", "stages"}  # no numbers; the stages are compared one by one
+SET = re.compile(r'\bmetrics_(?:set|set_ns|get)\([^;"]*?"([^"]*)"|\bbench_figure\([^;"]*?"([^"]*)"')
 
 
 @pytest.fixture(scope="module")
@@ -120,14 +128,57 @@ def test_the_page_is_the_table() -> None:
     assert rows == [(row["path"], row["name"], row["unit"], row["kind"], row["help"]) for row in TABLE]
 
 
+def bench(*words: str | Path, code: int = 0) -> dict[str, Any]:
+    result = subprocess.run([COMMAND, "bench", *words, "--json"], capture_output=True, text=True)
+    assert result.returncode == code, result.stderr
+    said: dict[str, Any] = json.loads(result.stdout)
+    return said
+
+
 def test_bench_shows_figures_of_the_table(photos: Path) -> None:
-    result = subprocess.run([COMMAND, "bench", str(photos), "--json", "--device", "emulated:12GB/s,20us"], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    said = json.loads(result.stdout)
-    assert set(OF_BENCH) <= set(said) and set(OF_BENCH.values()) <= PATHS
+    said = bench(photos, "--device", "emulated:12GB/s,20us")
+    assert set(said) == set(OF_BENCH) | OWN_OF_BENCH | NAMES_OF_BENCH, "a new figure of the loader is a row of the table and of OF_BENCH"
+    assert set(OF_BENCH.values()) <= PATHS
     assert set(figures({"stages": said["stages"]})) == {path for path in PATHS if path.startswith("stages.")}
     units = {row["path"]: row["unit"] for row in TABLE}
     assert [key for key, path in OF_BENCH.items() if units[path] in ("", "bytes") and not isinstance(said[key], int)] == []
+
+
+def test_the_figures_of_bench_are_those_of_what_it_did(photos: Path, tmp_path: Path) -> None:
+    data = tmp_path / "photos"
+    shutil.copytree(photos, data)
+    (data / "0/bad.jpg").write_bytes((data / "0/0.jpg").read_bytes()[:400])
+    said = bench(data, "--device", "emulated:12GB/s,20us", "--epochs", "3", "--batch-size", "5", "--threads", "2", "--order", "plain",
+                 "--dtype", "uint8", "--on-error", "skip", "--memory", "512MiB", code=4)
+    found = figures({"stages": said["stages"]})
+    assert (said["samples"], said["batches"], said["epochs"], said["threads"]) == (75, 15, 3, 2)
+    assert said["bad_samples"] >= 3, "one an epoch, and what is read ahead of the next"
+    assert said["device_copied_bytes"] == 75 * (224 * 224 * 3 + 8)
+    assert said["cached_reads"] + said["io_reads"] >= 75 and found["stages.deliver.items"] >= 14
+    assert found["stages.transform.items"] >= 75 and found["stages.decode.items"] >= 75
+    assert 75 * 224 * 224 * 3 / 15 < said["budget_peak_bytes"] <= 512 << 20
+    assert said["samples_per_second"] > 0 and 0 <= said["exposed_wait_ratio"] <= 1
+
+
+def test_bench_counts_decompressed_chunks(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        values = np.random.default_rng(0).random((100000, 32))  # more than fits into the memory below
+        file.create_dataset("x", data=values, chunks=(1000, 32), compression="gzip", compression_opts=1)
+    said = bench(tmp_path / "a.h5", "--batch-size", "100", "--order", "plain", "--memory", "8MiB")
+    assert (said["samples"], said["bad_samples"]) == (100000, 0)
+    assert 100 <= said["chunks_unfiltered"] <= 150, "each chunk once, and what is read ahead of the next epoch"
+    assert 0 < said["cached_reads"] + said["io_reads"] <= said["chunks_unfiltered"]
+    assert said["budget_peak_bytes"] <= 8 << 20
+
+
+def test_every_path_that_is_counted_is_in_the_table() -> None:
+    """metrics_set ignores a path that no row has where asserts are off."""
+    texts = [path.read_text() for path in (ROOT / "src").rglob("*.c")]
+    named = {a or b for text in texts for a, b in SET.findall(text)}
+    assert named - PATHS == set()
+    assert len(named) > 60  # those of stages, of kinds of memory and of the loop are put together
+    assert SET.findall('metrics_set(&m, "io.raeds", 1); x = bench_figure(r, "bda");') == [("io.raeds", ""), ("", "bda")]
 
 
 def test_the_text_for_prometheus_has_help_type_and_value_of_each(full: fb.Loader) -> None:

@@ -84,6 +84,20 @@ def test_clang_tidy_finds_nothing() -> None:
     assert len(files) > 300
 
 
+def test_the_hosted_ci_has_both_compilers_on_both_machines() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    clang = re.search(r"\bclang-\d+\b", (ROOT / "tools/setup.sh").read_text())
+    assert clang
+    found = set()
+    for job in jobs.values():
+        matrix = job["strategy"]["matrix"]
+        assert matrix.keys() == {"machine", "compiler"}, "what is left out of it would be hidden here"
+        assert job["runs-on"] == "${{ matrix.machine }}" and job["env"]["CC"] == "${{ matrix.compiler }}"
+        machines = {"arm" if machine.endswith("-arm") else "x86" for machine in matrix["machine"]}
+        found |= {(machine, compiler) for machine in machines for compiler in matrix["compiler"]}
+    assert found >= {(machine, compiler) for machine in ("arm", "x86") for compiler in ("gcc", clang[0])}
+
+
 def test_the_hosted_ci_calls_doors_that_exist() -> None:
     doors = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
     work = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())

@@ -11,7 +11,7 @@ import fullbore as fb
 import h5py
 import numpy as np
 import pytest
-from array_files import make_bags, open_arrays, write_h5
+from array_files import make_bags, numbers, open_arrays, write_h5
 from trust import audit, audited, epochs
 
 FIELDS = ("features", "coords")
@@ -189,12 +189,67 @@ def test_a_bag_smaller_than_the_draw_repeats_its_instances_evenly(tmp_path: Path
     assert counts.sum() == 12 and set(counts.tolist()) == {2, 3}
 
 
+def stage(stats: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(stage for stage in stats["stages"] if stage["name"] == name)
+
+
 def test_a_draw_reads_only_what_it_needs(tmp_path: Path) -> None:
     write_h5(tmp_path / "a.h5", {"x": np.zeros((2000, 1024), "f4")}, chunks=(1, 1024))
     with open_arrays(f"{tmp_path}/*.h5", sample="file", transforms=[fb.SampleInstances(10)], batch_size=1) as loader:
         next(iter(loader))
-        read = next(stage for stage in loader.stats()["stages"] if stage["name"] == "read")
-    assert read["bytes"] % (10 * 4096) == 0 and read["bytes"] <= 2 * read["items"] * 4096  # ten rows a time; neighbours are one read
+        read = stage(loader.stats(), "read")
+    assert read["bytes"] % (10 * 4096) == 0 and 0 < read["items"] <= read["bytes"] / 4096  # ten rows a time
+
+
+# ---- how it is read: in the page cache by the worker, or (a slow device) by io, while the load is away
+
+
+ON_ANY_THREAD = pytest.mark.parametrize("io", ["auto", "slow:latency_us=1"])
+
+
+@ON_ANY_THREAD
+@pytest.mark.parametrize("layout", [{}, {"compression": "gzip"}, {"compression": "lzf", "shuffle": True}])
+def test_chunks_that_are_neighbours_are_one_read(tmp_path: Path, layout: dict[str, Any], io: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FULLBORE_IO", io)
+    write_h5(tmp_path / "a.h5", {"x": numbers(400, 64)}, chunks=(4, 64), **layout)
+    with h5py.File(tmp_path / "a.h5") as file:
+        bytes_of_bag = file["x"].id.get_storage_size()
+    with open_arrays(f"{tmp_path}/*.h5", sample="file", collate=fb.Ragged(), batch_size=1) as loader:
+        list(loader)
+        stats = loader.stats()
+    bags, rest = divmod(stage(stats, "read")["bytes"], bytes_of_bag)
+    assert bags >= 1 and rest < bytes_of_bag
+    assert stage(stats, "read")["items"] <= 4 * (bags + 1), "a hundred chunks; the index of the file lies between some of them"
+    assert (stats["io"]["cached_reads"] > 0) == (io == "auto")
+
+
+@ON_ANY_THREAD
+def test_a_file_is_probed_once_for_each_time_it_is_read(tmp_path: Path, io: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its arrays lie goes with the load that waits for io, and is not found out again when it comes back."""
+    monkeypatch.setenv("FULLBORE_IO", io)
+    for i in range(48):
+        write_h5(tmp_path / f"{i}.h5", {"x": numbers(20, 64, seed=i)}, chunks=(4, 64), compression="gzip")
+    with open_arrays(f"{tmp_path}/*.h5", sample="file", collate=fb.Ragged(), batch_size=4) as loader:
+        learnt = loader.stats()["learnt"]
+        before = learnt["found"] + learnt["missed"]
+        for _ in range(6):
+            for _ in loader:
+                pass
+        stats = loader.stats()
+    probes, loads = stats["learnt"]["found"] + stats["learnt"]["missed"] - before, stage(stats, "decode")["items"]
+    assert 6 * 48 <= loads <= probes < 1.5 * loads, "those whose reads are under way have been probed, too"
+    assert (stats["io"]["cached_reads"] > 0) == (io == "auto")
+
+
+def test_reads_of_one_load_share_one_error_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one each (over a kilobyte), thousands of scattered rows would cost more memory for errors than for numbers."""
+    monkeypatch.setenv("FULLBORE_IO", "slow:latency_us=20000")
+    write_h5(tmp_path / "a.h5", {"x": numbers(20000, 64)}, chunks=(1, 64))
+    with open_arrays(f"{tmp_path}/*.h5", sample="file", transforms=[fb.SampleInstances(4000)], batch_size=1, memory="256MiB") as loader:
+        next(iter(loader))
+        stats = loader.stats()
+    assert stats["io"]["in_flight_peak"] > 2000
+    assert stats["budget"]["kinds"]["reads"]["peak_bytes"] < 600 * stats["io"]["in_flight_peak"]
 
 
 # ---- files that are arrays as a whole

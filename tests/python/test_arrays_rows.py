@@ -421,6 +421,18 @@ def test_a_cache_of_chunks_makes_room_for_another_loader(tmp_path: Path) -> None
             assert two.stats()["budget"]["peak_bytes"] <= 30 << 20
 
 
+@pytest.mark.parametrize("io", ["auto", "slow:latency_us=1"])
+def test_chunks_that_are_neighbours_are_one_read(tmp_path: Path, io: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FULLBORE_IO", io)
+    path = write_h5(tmp_path / "a.h5", {"x": numbers(2000)}, chunks=(2, WIDTH), compression="gzip")
+    with open_arrays(path, batch_size=100) as loader:
+        for _ in loader:
+            pass
+        stats = loader.stats()
+    assert stats["chunks"]["unfiltered"] >= 1000
+    assert 0 < stats["io"]["reads"] <= stats["chunks"]["unfiltered"] / 8, "a load is 64 rows side by side, in 32 chunks"
+
+
 # ---- one start after another
 
 

@@ -77,9 +77,19 @@ int file_write_parts_at(int fd, struct iovec *v, int count, uint64_t offset, str
     }
 }
 
+static int synced(int rc, struct fb_error *e)
+{
+    return rc < 0 && errno != EINVAL && errno != ENOTSUP ? error_set_errno(e, "write", errno, "bring the file to the disk") : 0;
+}
+
 int file_sync(int fd, struct fb_error *e)
 {
-    return fsync(fd) < 0 && errno != EINVAL && errno != ENOTSUP ? error_set_errno(e, "write", errno, "bring the file to the disk") : 0;
+    return synced(fsync(fd), e);
+}
+
+int file_sync_data(int fd, struct fb_error *e)
+{
+    return synced(fdatasync(fd), e);
 }
 
 struct timespec file_time(int64_t ns)

@@ -23,8 +23,10 @@ int file_write_all_at(int fd, const void *bytes, size_t n, uint64_t offset, stru
 /* All parts, one behind the other; v is used up. */
 int file_write_parts_at(int fd, struct iovec *v, int count, uint64_t offset, struct fb_error *e);
 
-/* fsync, of a file or a folder. File systems that have none (FUSE, 9p: EINVAL, ENOTSUP) have nothing to wait for. Errors as above. */
+/* fsync, of a file or a folder, and fdatasync, which need not bring a file's times to the disk. File systems that have none (FUSE, 9p:
+ * EINVAL, ENOTSUP) have nothing to wait for. Errors as above. */
 int file_sync(int fd, struct fb_error *e);
+int file_sync_data(int fd, struct fb_error *e);
 
 /* A time in ns since 1970, also before it; and giving it to a file as its last change. `stage` is the error's. */
 struct timespec file_time(int64_t ns);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file/file.h"
 #include "dataset/data_names.h"
 #include "dataset/image_names.h"
 #include "dataset/catalog_keep.h"
@@ -173,9 +174,9 @@ static int sniff(int dir_fd, const char *name, struct fb_error *e)
     if (fd < 0)
         return errno == ENOENT ? 0 : error_set_errno(e, "dataset", errno, "open a file to see whether it is an image");
     uint8_t bytes[IMAGE_SNIFF_BYTES];
-    ssize_t n = read(fd, bytes, sizeof(bytes));
-    int rc = n < 0 && errno != EAGAIN ? error_set_errno(e, "dataset", errno, "read a file to see whether it is an image")
-                                      : n > 0 && image_sniff(bytes, (size_t)n);
+    size_t n = file_read_all(fd, bytes, sizeof(bytes));
+    int rc = n == 0 && errno && errno != EAGAIN ? error_set_errno(e, "dataset", errno, "read a file to see whether it is an image")
+                                                : n > 0 && image_sniff(bytes, n);
     close(fd);
     return rc;
 }

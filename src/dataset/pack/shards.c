@@ -73,7 +73,7 @@ static int expand_wildcard(struct shards *s, const char *name, struct fb_error *
 {
     if (!pattern_is_one(name))
         return add(s, name, e);
-    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    const char *last = text_last_part(name);
     char dir[4096];
     snprintf(dir, sizeof(dir), "%.*s", (int)(last - name), name);
     struct pattern p;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "dataset/data_names.h"
 #include "dataset/image_names.h"
 #include "dataset/folder/skipped_files.h"
@@ -28,11 +29,6 @@ static bool claims(const struct dataset_request *r, const struct stat *st)
     return !r->paths && s3_url_is(r->source);
 }
 
-static int no_memory(struct fb_error *e)
-{
-    return error_set(e, FB_E_NOMEM, "dataset", "no memory");
-}
-
 /* "s3://bucket/a/train.npy": the object train.npy of s3://bucket/a. */
 static int split_single(struct dataset_job *job, struct s3_source *s, struct fb_error *e)
 {
@@ -41,7 +37,7 @@ static int split_single(struct dataset_job *job, struct s3_source *s, struct fb_
         return 0;
     s->single = strdup(slash + 1);
     *slash = 0;
-    return s->single ? 0 : no_memory(e);
+    return s->single ? 0 : dataset_no_memory(e);
 }
 
 static int locate(struct dataset_job *job, struct fb_error *e)
@@ -51,7 +47,7 @@ static int locate(struct dataset_job *job, struct fb_error *e)
     job->own = s;
     job->root = strdup(job->request->source);
     if (!s || !job->root)
-        return no_memory(e);
+        return dataset_no_memory(e);
     if (length && job->root[length - 1] != '/')
         FB_TRY(split_single(job, s, e));
     for (size_t n = strlen(job->root); n > strlen("s3://x") && job->root[n - 1] == '/'; n--)
@@ -59,7 +55,7 @@ static int locate(struct dataset_job *job, struct fb_error *e)
     FB_TRY(s3_url_open(job, job->root, &s->ops, &s->store, e));
     if (asprintf(&job->identity, "%s%s%s", s->ops->name(s->store), s->single ? " " : "", s->single ? s->single : "") < 0) {
         job->identity = NULL;
-        return no_memory(e);
+        return dataset_no_memory(e);
     }
     return s3_url_set_io(job, e);
 }
@@ -155,7 +151,7 @@ static int put_aside(struct heap *h, const struct store_object *o, struct fb_err
     h->keys.limit = h->all.limit = SIZE_MAX / 2;
     text_append(&h->keys, o->key, strlen(o->key) + 1);
     text_append(&h->all, (const char *)&u, sizeof(u));
-    return h->keys.failed || h->all.failed ? no_memory(e) : 0;
+    return h->keys.failed || h->all.failed ? dataset_no_memory(e) : 0;
 }
 
 static void free_heap(struct heap *h)

@@ -1,12 +1,15 @@
 #include "dataset/store/bucket_mount.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
+#include "base/file/file.h"
 #include "base/text/text.h"
 
 enum { FUSE_MAGIC = 0x65735546, PATH_BYTES = 4096, MOST_ARGUMENTS = 128 };
@@ -100,11 +103,11 @@ static bool look_at_process(const char *proc, const char *pid, const char *point
     char name[PATH_BYTES], text[8192], *argument[MOST_ARGUMENTS];
     int count = 0;
     snprintf(name, sizeof(name), "%s/%s/cmdline", proc, pid);
-    FILE *f = fopen(name, "re");
-    if (!f)
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return false;
-    size_t n = fread(text, 1, sizeof(text) - 1, f);
-    fclose(f);
+    size_t n = file_read_all(fd, text, sizeof(text) - 1);
+    close(fd);
     text[n] = 0;
     for (size_t at = 0; at < n && count < MOST_ARGUMENTS; at += strlen(text + at) + 1)
         argument[count++] = text + at;

@@ -40,11 +40,6 @@ static bool claims(const struct dataset_request *r, const struct stat *st)
     return !r->paths && s3_url_is(r->source) && shards_is_name(r->source);
 }
 
-static int no_memory(struct fb_error *e)
-{
-    return error_set(e, FB_E_NOMEM, "dataset", "no memory");
-}
-
 /* ---- ranges of all packs at once ---- */
 
 static int wait_on(void *ctx, struct fb_error *e)
@@ -92,7 +87,7 @@ static int fetch(struct dataset_job *job, struct s3_tar *s, struct fb_error *e)
         s->range[i].key = s->pack[i].archive.object;
         s->range[i].out = malloc(s->range[i].length);
         if (!s->range[i].out)
-            rc = no_memory(e);
+            rc = dataset_no_memory(e);
     }
     if (rc == 0)
         rc = s->ops->read(s->store, s->range, s->count, wait_on, job, e);
@@ -212,11 +207,11 @@ static int open_pack_memory(struct s3_pack *p, const char *root, const char *nam
     p->archive.object = strdup(name);
     if (!p->archive.object || asprintf(&p->archive.place, "/proc/self/fd/%d", p->fd) < 0) {
         p->archive.place = NULL;
-        return no_memory(e);
+        return dataset_no_memory(e);
     }
     if (asprintf(&p->archive.path, "%s/%s", root, name) < 0) {
         p->archive.path = NULL;
-        return no_memory(e);
+        return dataset_no_memory(e);
     }
     return 0;
 }
@@ -227,7 +222,7 @@ static int locate_all(struct dataset_job *job, struct s3_tar *s, const struct sh
     s->archive = calloc(names->count, sizeof(*s->archive));
     s->range = calloc(names->count, sizeof(*s->range));
     if (!s->pack || !s->archive || !s->range)
-        return no_memory(e);
+        return dataset_no_memory(e);
     for (uint32_t i = 0; i < names->count; i++) {
         s->pack[i].fd = -1;
         s->count++;
@@ -247,7 +242,7 @@ static int locate(struct dataset_job *job, struct fb_error *e)
     job->own = s;
     job->root = strndup(source, (size_t)(slash - source));
     if (!s || !job->root)
-        return no_memory(e);
+        return dataset_no_memory(e);
     if (strpbrk(slash, "*?[")) {
         error_set(e, FB_E_USAGE, "dataset", "packs in a bucket are named one by one or with braces, not with wildcards");
         error_remedy(e, "train-{000000..000012}.tar names thirteen");
@@ -261,7 +256,7 @@ static int locate(struct dataset_job *job, struct fb_error *e)
     shards_free(&names);
     if (rc == 0 && asprintf(&job->identity, "%s %s", s->ops->name(s->store), slash + 1) < 0) {
         job->identity = NULL;
-        rc = no_memory(e);
+        rc = dataset_no_memory(e);
     }
     return rc < 0 ? rc : s3_url_set_io(job, e);
 }
@@ -334,7 +329,7 @@ static int scan(struct dataset_job *job, struct fb_error *e)
     struct s3_tar *s = job->own;
     char what[64];
     if (describe(s, what, sizeof(what)) < 0)
-        return no_memory(e);
+        return dataset_no_memory(e);
     FB_TRY(s->is_all_packs ? pack_merge(job, s->archive, s->count, e) : walk_all(job, s, e));
     return catalog_add_note(job->w, "archives", what, e);
 }

@@ -36,11 +36,6 @@ static bool claims(const struct dataset_request *r, const struct stat *st)
 
 /* ---- which archives ---- */
 
-static int no_memory(struct fb_error *e)
-{
-    return error_set(e, FB_E_NOMEM, "dataset", "no memory");
-}
-
 static int failed_at(const char *path, struct fb_error *e, int rc)
 {
     error_at(e, path, -1);
@@ -84,7 +79,7 @@ static int unpack(struct dataset_job *job, struct archive *a, int fd, struct sta
         return failed_at(a->path, e, rc);
     free(a->object);
     a->object = strdup(a->place);
-    return a->object ? open_archive(a->place, st, e) : no_memory(e);
+    return a->object ? open_archive(a->place, st, e) : dataset_no_memory(e);
 }
 
 static int look_at_index(struct archive *a, int fd, struct fb_error *e)
@@ -120,17 +115,17 @@ static int name_archive(struct dataset_job *job, struct archive *a, const char *
     const char *slash = strrchr(a->path, '/');
     size_t n = slash == a->path ? 1 : (size_t)(slash - a->path);
     if (!job->root && !(job->root = strndup(a->path, n)))
-        return no_memory(e);
+        return dataset_no_memory(e);
     bool is_beside = strlen(job->root) == n && strncmp(job->root, a->path, n) == 0;
     a->object = strdup(is_beside ? slash + 1 : a->path);
-    return a->object ? 0 : no_memory(e);
+    return a->object ? 0 : dataset_no_memory(e);
 }
 
 static int locate_all(struct dataset_job *job, struct tar_source *s, const struct shards *names, struct fb_error *e)
 {
     s->archive = calloc(names->count, sizeof(*s->archive));
     if (!s->archive)
-        return no_memory(e);
+        return dataset_no_memory(e);
     s->is_all_packs = true;
     for (uint32_t i = 0; i < names->count; i++) {
         s->count++;
@@ -143,7 +138,7 @@ static int locate_all(struct dataset_job *job, struct tar_source *s, const struc
                           : asprintf(&job->identity, "%s/%s (%u archives)", job->root, last ? last + 1 : job->request->source, s->count);
     if (n < 0)
         job->identity = NULL;
-    return n < 0 ? no_memory(e) : 0;
+    return n < 0 ? dataset_no_memory(e) : 0;
 }
 
 static int locate(struct dataset_job *job, struct fb_error *e)
@@ -152,7 +147,7 @@ static int locate(struct dataset_job *job, struct fb_error *e)
     struct shards names = {0};
     job->own = calloc(1, sizeof(struct tar_source));
     if (!job->own)
-        return no_memory(e);
+        return dataset_no_memory(e);
     bool is_file = stat(job->request->source, &st) == 0; /* a name with braces that exists is taken as it is */
     int rc = is_file ? 0 : shards_expand(&names, job->request->source, e);
     char *one[1] = {(char *)job->request->source};
@@ -285,7 +280,7 @@ static int add_image(struct adding *a, const struct tar_image *image, struct fb_
     else
         text_append(&a->key, key, strlen(key));
     if (a->key.failed)
-        return no_memory(e);
+        return dataset_no_memory(e);
     struct catalog_sample sample = {a->key.data, from->object, image->offset, image->size, from->size, from->mtime_ns};
     if (!a->has_classes) {
         FB_TRY(a->labels->count ? tar_labels_read(a->labels, image, a->job->w, e) : 0);
@@ -324,7 +319,7 @@ static int add_table(struct dataset_job *job, const struct archive *archives, ui
         return refuse_empty(job, t, e);
     struct tar_labels *labels = malloc(sizeof(*labels));
     if (!labels)
-        return no_memory(e);
+        return dataset_no_memory(e);
     tar_labels_init(labels, t, archives);
     struct adding a = {.job = job, .archives = archives, .table = t, .labels = labels, .key = {.limit = 1 << 20}};
     int rc = add_all(&a, e);
@@ -338,7 +333,7 @@ int tar_add_samples(struct dataset_job *job, const struct archive *archives, uin
 {
     struct tar_table *t = malloc(sizeof(*t));
     if (!t)
-        return no_memory(e);
+        return dataset_no_memory(e);
     tar_table_init(t);
     int rc = add_table(job, archives, count, t, e);
     if (rc == 0)
@@ -353,7 +348,7 @@ static int scan(struct dataset_job *job, struct fb_error *e)
     const struct tar_source *s = job->own;
     char what[64];
     if (describe(s, what, sizeof(what)) < 0)
-        return no_memory(e);
+        return dataset_no_memory(e);
     FB_TRY(s->is_all_packs ? pack_merge(job, s->archive, s->count, e) : tar_add_samples(job, s->archive, s->count, e));
     return catalog_add_note(job->w, "archives", what, e);
 }

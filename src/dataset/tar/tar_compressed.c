@@ -248,7 +248,8 @@ static int publish(struct unpacking *u, const struct stat *st, const struct name
     struct stat now;
     if (fstat(u->in, &now) < 0 || now.st_size != st->st_size || keep_mtime_ns(&now) != keep_mtime_ns(st))
         return error_set(e, FB_E_DATA, "dataset", "the archive was changed while it was unpacked");
-    if (futimens(u->out, (struct timespec[2]){st->st_atim, st->st_mtim}) < 0 || fsync(u->out) < 0 || rename(n->part, n->plain) < 0)
+    if (futimens(u->out, (struct timespec[2]){st->st_atim, st->st_mtim}) < 0 || file_sync(u->out, NULL) < 0 ||
+        rename(n->part, n->plain) < 0)
         return error_set_errno(e, "dataset", errno, "keep the unpacked archive");
     return 0;
 }

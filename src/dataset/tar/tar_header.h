@@ -29,11 +29,6 @@ enum tar_block_kind tar_parse_block(const uint8_t block[TAR_BLOCK], struct tar_b
 /* The sum of a block's bytes with its checksum field taken for spaces. */
 uint32_t tar_sum(const uint8_t block[TAR_BLOCK]);
 
-static inline uint64_t tar_padded(uint64_t size)
-{
-    return (size + TAR_BLOCK - 1) & ~(uint64_t)(TAR_BLOCK - 1);
-}
-
 /* What marks the headers of a pack, in the fields for the names of owner and group. */
 #define TAR_PACK_OWNER "fullbore"
 #define TAR_PACK_GROUP "fullbore-pack"

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/round_up.h"
+
 enum { LOOK_BEHIND_END = 64 }; /* blocks: tar pads to 20, some to 64 */
 
 void tar_open(struct tar_reader *r, const struct tar_bytes *bytes)
@@ -102,7 +104,7 @@ static int take_extension(struct tar_reader *r, struct fb_error *e)
     default: return 0;
     }
     FB_TRY(rc);
-    uint64_t padded = tar_padded(r->block.size);
+    uint64_t padded = round_up(r->block.size, TAR_BLOCK);
     r->at += TAR_BLOCK + (padded <= r->bytes.size - r->at - TAR_BLOCK ? padded : r->block.size);
     return 1;
 }
@@ -159,7 +161,7 @@ static int finish_member(struct tar_reader *r, struct tar_member *m, struct fb_e
     m->offset = data;
     if (m->size > r->bytes.size - data)
         return cut_off(r, m->size, e);
-    uint64_t padded = tar_padded(m->size), left = r->bytes.size - data;
+    uint64_t padded = round_up(m->size, TAR_BLOCK), left = r->bytes.size - data;
     r->at = data + (padded < left ? padded : left); /* some writers leave the last padding out */
     return 1;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/text.h"
 #include "dataset/image_names.h"
 #include "dataset/pack/pack_format.h"
 

@@ -1,3 +1,4 @@
+#include "base/round_up.h"
 #include "feed/gather_reads.h"
 
 #include <errno.h>

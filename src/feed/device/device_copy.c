@@ -1,4 +1,5 @@
 /* The copying thread and the calls that other threads make to it. Opening and statistics are in device_copy_open.c. */
+#include "base/round_up.h"
 #include "feed/device_copy.h"
 
 #include <errno.h>
@@ -16,18 +17,13 @@ enum {
     WAIT_AFTER_CLOSE_NS = 1000000000
 };
 
-static size_t align_up(size_t n)
-{
-    return (n + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-}
-
 /* ---- buffers on the device; f->lock is held ---- */
 
 static size_t bytes_on_device(const struct slot *s)
 {
     size_t bytes = 0;
     for (int i = 0; i < s->shape->field_count; i++)
-        bytes += align_up(s->array[i].bytes);
+        bytes += round_up(s->array[i].bytes, ALIGNMENT);
     return bytes ? bytes : ALIGNMENT;
 }
 
@@ -182,7 +178,7 @@ static int queue_copies(struct device_copy *h, struct slot *s, struct device_cop
             rc = h->device->ops->copy(h->device, to, a->data, a->bytes, e);
         s->device.is_queued |= rc == 0 && a->bytes;
         a->data = (void *)to;
-        to += align_up(a->bytes);
+        to += round_up(a->bytes, ALIGNMENT);
     }
     if (rc == 0)
         rc = h->device->ops->record(h->device, s->device.copied, DEVICE_COPY_STREAM, e);

@@ -1,3 +1,4 @@
+#include "base/round_up.h"
 #include "feed/labels.h"
 
 #include <stdlib.h>
@@ -93,7 +94,7 @@ static int copy_columns(struct labels *l, uint64_t rows, struct subset *s, struc
 {
     size_t total = 0;
     for (int i = 0; i < l->count; i++)
-        if (l->field[i].rows && __builtin_add_overflow(total, (l->field[i].bytes * rows + 63) & ~(size_t)63, &total))
+        if (l->field[i].rows && __builtin_add_overflow(total, round_up(l->field[i].bytes * rows, 64), &total))
             return error_set(e, FB_E_USAGE, "dataset", "the labels are too large");
     uint8_t *to = l->memory = malloc(total + 1);
     if (!to)
@@ -105,7 +106,7 @@ static int copy_columns(struct labels *l, uint64_t rows, struct subset *s, struc
         memcpy(to, f->rows, f->bytes * rows);
         f->rows = to;
         s->fingerprint = rng_mix(s->fingerprint, checksum_of(to, f->bytes * rows));
-        to += (f->bytes * rows + 63) & ~(size_t)63;
+        to += round_up(f->bytes * rows, 64);
     }
     return 0;
 }

@@ -1,3 +1,4 @@
+#include "base/round_up.h"
 #include "feed/chunk_cache.h"
 
 #include <stdlib.h>
@@ -110,7 +111,7 @@ static struct chunk_entry *get_memory(struct chunk_cache *c, size_t total)
 
 static struct chunk_entry *make(struct chunk_cache *c, uint64_t key, size_t bytes)
 {
-    size_t total = sizeof(struct chunk_entry) + ((bytes + 63) & ~(size_t)63);
+    size_t total = sizeof(struct chunk_entry) + round_up(bytes, 64);
     struct chunk_entry *x = total <= c->limit ? get_memory(c, total) : NULL;
     if (!x)
         return NULL;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "codec/array/array_format.h"
 #include "codec/array/array_rows.h"
 #include "feed/single/bag.h"
@@ -40,7 +41,7 @@ static int place_spectrogram(struct bag *b, const struct array_layout *l, const 
     const struct array_steps *s = &a->steps;
     uint64_t samples = a->samples, planes = s->is_mono ? 1 : channels;
     size_t numbers = (size_t)(w->shape[w->ndim - 2] * w->shape[w->ndim - 1]), work = s->work_bytes;
-    size_t signal = (size_t)(planes * samples * sizeof(float) + 63) & ~(size_t)63;
+    size_t signal = round_up(planes * samples * sizeof(float), 64);
     uint8_t *memory = worker_memory(b->f, &b->w->work, work + signal + numbers * sizeof(float), e);
     FB_TRY(check_rate(b, l->rate, e));
     if (!memory)

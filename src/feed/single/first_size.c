@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "base/text/text.h"
 #include "codec/image/codec.h"
 #include "feed/single/images.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/round_up.h"
 #include "base/text/text.h"
 #include "feed/single/images.h"
 

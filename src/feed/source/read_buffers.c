@@ -1,3 +1,4 @@
+#include "base/round_up.h"
 #include "feed/read_buffers.h"
 
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static struct read_buffer *make(struct reads *r, int size_class, uint64_t capaci
         return NULL;
     if (!budget_take(r->budget, MEMORY_READS, total))
         return NULL;
-    struct read_buffer *b = aligned_alloc(64, (total + 63) & ~(size_t)63);
+    struct read_buffer *b = aligned_alloc(64, round_up(total, 64));
     if (!b) {
         budget_give(r->budget, MEMORY_READS, total);
         return NULL;

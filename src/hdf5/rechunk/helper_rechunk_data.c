@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "hdf5/rechunk/helper_rechunk.h"
 
 enum { LEAST_CHUNK = 4 << 10, SMALL = 64 << 10, LEVEL = 4, PIECE = 4096 };
@@ -232,7 +233,7 @@ static bool write_direct(struct copy *c, hsize_t first, hsize_t rows)
 static void fill_rest(struct copy *c, hsize_t rows)
 {
     hsize_t step = c->s->chunk[0];
-    uint64_t from = rows * c->s->row_elements, to = (rows + step - 1) / step * step * c->s->row_elements;
+    uint64_t from = rows * c->s->row_elements, to = round_up(rows, step) * c->s->row_elements;
     uint8_t *at = c->bytes + from * c->s->element;
     for (uint64_t i = from; i < to; i++, at += c->s->element)
         memcpy(at, c->fill, c->s->element);
@@ -264,11 +265,6 @@ static bool copy_bands(struct copy *c)
         rechunk_tell(c->r, rows * c->s->row_elements * c->s->element);
     }
     return true;
-}
-
-static uint64_t round_up(uint64_t n, uint64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
 }
 
 /* Whole chunks of the target; of the source, too, when that fits. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "base/text/text.h"
 #include "host/proc/proc_file.h"
 
 enum { MOUNTINFO_BYTES = 1 << 17 };
@@ -72,7 +73,7 @@ static int read_rotational(const char *sys, dev_t device)
 
 static enum file_kind block_kind(const char *sys, dev_t device, const char *source)
 {
-    const char *name = strrchr(source, '/') ? strrchr(source, '/') + 1 : source;
+    const char *name = text_last_part(source);
     if (strncmp(name, "nvme", 4) == 0)
         return FILE_NVME;
     if (strncmp(name, "vd", 2) == 0 || strncmp(name, "xvd", 3) == 0)

@@ -65,8 +65,7 @@ static bool is_same_stretch(const struct audit_stretch *a, const struct audit_st
 
 static const char *name_of(const struct audit_log *l)
 {
-    const char *slash = strrchr(l->path, '/');
-    return slash ? slash + 1 : l->path;
+    return text_last_part(l->path);
 }
 
 /* Which rank had to hand out this position in the latest stretch that began before it, and what does its log say? */

@@ -1,3 +1,4 @@
+#include "base/compare.h"
 #include "jobs/bench.h"
 
 #include <math.h>

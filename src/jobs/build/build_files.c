@@ -21,6 +21,7 @@
 #include "base/checksum.h"
 #include "base/file/file.h"
 #include "base/rng.h"
+#include "base/text/text.h"
 #include "dataset/catalog_keep.h"
 #include "jobs/build/build_internal.h"
 #include "model/hdf5/hdf5_adopt.h"
@@ -43,7 +44,7 @@ static int split_path(struct build_files *f, const char *path, struct fb_error *
 {
     const char *slash = strrchr(path, '/');
     f->folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    f->name = strdup(slash ? slash + 1 : path);
+    f->name = strdup(text_last_part(path));
     if (!f->folder || !f->name)
         return error_set(e, FB_E_NOMEM, "build", "no memory for a path");
     size_t n = strlen(f->name);

@@ -9,6 +9,7 @@
 
 #include "base/checksum.h"
 #include "base/file/file.h"
+#include "base/round_up.h"
 #include "codec/array/hdf5/hdf5_run.h"
 #include "jobs/build/build_internal.h"
 #include "model/hdf5/hdf5_adopt.h"
@@ -30,11 +31,6 @@ struct ending {
 static const struct build_row *rows_of(const struct ending *x)
 {
     return x->t->row.data;
-}
-
-static uint64_t align(uint64_t at)
-{
-    return (at + 63) & ~UINT64_C(63);
 }
 
 static struct hdf5_adopt_dataset dataset_named(const char *name, enum fb_dtype dtype, size_t element, uint64_t rows)
@@ -124,7 +120,7 @@ static int add_column(struct ending *x, struct hdf5_adopt_dataset *d, const stru
 {
     uint64_t at_once = c->bytes < COLUMN_BYTES ? COLUMN_BYTES / c->bytes : 1;
     uint8_t *some = malloc(at_once * c->bytes);
-    d->offset = x->end = align(x->end);
+    d->offset = x->end = round_up(x->end, 64);
     add_dataset(x, d);
     int rc = some ? write_column(x, c, some, at_once, e) : no_memory(e);
     free(some);
@@ -233,7 +229,7 @@ static int write_texts(struct ending *x, const struct texts *t, struct build_def
 {
     size_t bytes = t->chunk * t->width;
     const uint8_t *packed;
-    x->end = align(x->end);
+    x->end = round_up(x->end, 64);
     for (uint64_t i = 0, c = 0; i < t->count; i += t->chunk, c++) {
         memset(rows, 0, bytes);
         for (uint64_t k = 0; k < t->chunk && i + k < t->count; k++) {

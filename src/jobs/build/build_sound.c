@@ -9,6 +9,7 @@
 
 #include "base/checksum.h"
 #include "base/file/file.h"
+#include "base/round_up.h"
 #include "codec/array/array_format.h"
 #include "codec/sound/clip.h"
 #include "jobs/build/build_internal.h"
@@ -307,7 +308,7 @@ static int make_row(struct build_sound *s, const struct array_conversion *half, 
         return 0;
     }
     float *out = (float *)(void *)to;
-    size_t work = (log_mel_work_bytes(p->mel) + 63) & ~(size_t)63;
+    size_t work = round_up(log_mel_work_bytes(p->mel), 64);
     if (!scratch_need(&s->work, work + p->row_numbers * sizeof(float), e))
         return FB_E_NOMEM;
     if (p->dtype != FB_FLOAT32)

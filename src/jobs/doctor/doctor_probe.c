@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/round_up.h"
 #include "base/thread.h"
 #include "dataset/dataset.h"
 #include "io/io.h"
@@ -78,7 +79,7 @@ static struct storage_point read_at_depth(const struct probe_file *file, int fil
 /* A read of a sample, grown to whole blocks as O_DIRECT wants them. */
 static bool open_sample(int root_fd, const struct catalog_sample *s, bool is_direct, struct probe_file *f)
 {
-    uint64_t first = s->offset & ~(uint64_t)(ALIGN - 1), end = (s->offset + s->length + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+    uint64_t first = s->offset & ~(uint64_t)(ALIGN - 1), end = round_up(s->offset + s->length, ALIGN);
     f->at = (off_t)first;
     f->bytes = end - first < READ_MOST ? (size_t)(end - first) : READ_MOST;
     f->fd = openat(root_fd, s->object, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (is_direct ? O_DIRECT : 0));

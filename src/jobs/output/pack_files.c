@@ -14,6 +14,7 @@
 
 #include "base/checksum.h"
 #include "base/file/file.h"
+#include "base/text/text.h"
 #include "dataset/pack/shards.h"
 
 #define JOURNAL_MAGIC UINT64_C(0x32304C4E524A4266) /* "fBJRNL02" */
@@ -90,7 +91,7 @@ static int failed(const struct pack_files *f, const char *what, struct fb_error 
 int pack_files_open(struct pack_files *f, const char *path, const char *extension, bool is_sharded, bool overwrites, struct fb_error *e)
 {
     *f = (struct pack_files){.dir_fd = -1, .journal_fd = -1, .extension = extension, .is_sharded = is_sharded, .overwrites = overwrites};
-    const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
+    const char *slash = strrchr(path, '/'), *last = text_last_part(path);
     size_t n = strlen(last), after = strlen(extension);
     if (n <= after || strcmp(last + n - after, extension) != 0 || n - after > LONGEST_STEM || last[0] == '.') {
         error_set(e, FB_E_USAGE, "pack", "the name of a pack must end in %s, must not begin with a dot, and must have at most %d letters",

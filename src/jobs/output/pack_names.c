@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/file/safe_path.h"
+#include "base/text/text.h"
 
 enum { MOST_EXTENSION = 16 };
 

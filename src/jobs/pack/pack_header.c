@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "dataset/tar/tar_header.h"
 #include "jobs/output/pack_record.h"
 
@@ -50,7 +51,7 @@ static void put_block(struct text *out, const char *prefix, size_t prefix_length
 void pack_put_padding(struct text *out, size_t from)
 {
     static const char zeros[TAR_BLOCK];
-    text_append(out, zeros, (size_t)(tar_padded(out->length - from) - (out->length - from)));
+    text_append(out, zeros, (size_t)(round_up(out->length - from, TAR_BLOCK) - (out->length - from)));
 }
 
 static bool is_utf8(const char *s, size_t n)

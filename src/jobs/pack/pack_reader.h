@@ -3,6 +3,8 @@
  * A record is made whole by one thread: headers, the sample's bytes, padding, labels and both checksums. So the bytes of a pack do not
  * depend on how many threads there are, and whoever writes has nothing to do but write. Samples above PACK_LARGE are left to the taker, who
  * copies them piece by piece: `record` then holds the headers, `tail` what follows the data.
+ *
+ * Records become ready in any order and are taken in one, from memory that is used again and again: a ring, not a queue of base/.
  */
 #ifndef FB_JOBS_PACK_PACK_READER_H
 #define FB_JOBS_PACK_PACK_READER_H

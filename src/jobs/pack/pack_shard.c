@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "base/file/file.h"
+#include "base/round_up.h"
 #include "dataset/pack/pack_index.h"
 #include "dataset/tar/tar_header.h"
 #include "jobs/output/pack_record.h"
@@ -105,7 +106,7 @@ static int put_zeros(struct index_out *o, uint64_t up_to, struct fb_error *e)
 /* Starts a section at the next multiple of 8. */
 static int start_section(struct index_out *o, enum pack_section_id id, struct fb_error *e)
 {
-    FB_TRY(put_zeros(o, o->start + ((o->at - o->start + 7) & ~(uint64_t)7), e));
+    FB_TRY(put_zeros(o, o->start + round_up(o->at - o->start, 8), e));
     o->head.section[id].offset = o->at - o->start;
     return 0;
 }
@@ -209,7 +210,7 @@ static int put_head(struct pack_shard *s, struct index_out *o, bool is_last, str
 /* Padding, foot, the two blocks that end an archive, and the tar header that could be made only now. */
 static int put_end(struct pack_shard *s, struct index_out *o, struct fb_error *e)
 {
-    uint64_t end = o->start + tar_padded(o->at - o->start + sizeof(struct pack_foot));
+    uint64_t end = o->start + round_up(o->at - o->start + sizeof(struct pack_foot), TAR_BLOCK);
     FB_TRY(put_zeros(o, end - sizeof(struct pack_foot), e));
     struct pack_foot f = {
         .magic = PACK_FOOT_MAGIC, .pack_size = end + PACK_END_BYTES, .index_offset = o->start, .index_length = end - o->start};

@@ -26,7 +26,7 @@ static double value_of(const struct chart *c, int layer, const struct snapshot *
 }
 
 /* 1, 2, 5 times a power of ten. */
-static double round_up(double x)
+static double round_number(double x)
 {
     if (x <= 0)
         return 1;
@@ -50,7 +50,7 @@ static double top_of(const struct chart *c, const struct snapshot *row, int n, b
         }
         most = fmax(most, sum);
     }
-    return c->top > 0 ? c->top : round_up(most);
+    return c->top > 0 ? c->top : round_number(most);
 }
 
 struct plot {

@@ -1,3 +1,4 @@
+#include "base/round_up.h"
 #include "jobs/stage.h"
 
 #include <errno.h>
@@ -104,7 +105,7 @@ static uint64_t find_there(struct stage_job *j)
         item->is_there = j->log.count && is_there(j, item);
         j->out->there += item->is_there;
         j->out->there_bytes += item->is_there ? item->size : 0;
-        needed += item->is_there ? 0 : (item->size + 4095) & ~UINT64_C(4095);
+        needed += item->is_there ? 0 : round_up(item->size, 4096);
     }
     return needed;
 }

@@ -1,5 +1,7 @@
 /* Moving the bytes: this thread asks io for pieces, many in flight; io's completions go to writers, who put them in place. Memory and
- * pieces in flight are bounded, so a slow target holds the reading back and a slow source leaves the writers idle.
+ * pieces in flight are bounded, so a slow target holds the reading back and a slow source leaves the writers idle. No io_wait: with that
+ * one thread submits and waits, while here several take what comes, a writer may ask again for a file that grew, and each piece has a
+ * buffer of its size.
  *
  * Safety: everything in struct copier is under its lock but the queue and the pieces, each of which belongs to one thread at a time:
  * asker, io, writer. A large file belongs to the pieces under way; whoever finishes the last one finishes the file.
@@ -11,6 +13,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/queue.h"
+#include "base/round_up.h"
 #include "base/thread.h"
 #include "jobs/stage/stage_internal.h"
 
@@ -289,7 +292,7 @@ static bool ask_again(struct copier *c, struct piece *p)
 {
     uint64_t size = p->r.object_size;
     bool may_grow = size <= STAGE_PIECE * 16 && ++p->grows <= GROWS_MOST;
-    uint8_t *more = may_grow ? aligned_alloc(64, (size + 2 * IO_TAIL + 63) & ~UINT64_C(63)) : NULL;
+    uint8_t *more = may_grow ? aligned_alloc(64, round_up(size + 2 * IO_TAIL, 64)) : NULL;
     if (!more) {
         error_set(&p->error, FB_E_DATA, "stage", "it grows while it is copied");
         p->r.status = FB_E_DATA;
@@ -343,7 +346,7 @@ static int ask(struct copier *c, struct stage_item *item, struct large *large, u
     const struct stage_list *l = &c->job->list;
     FB_TRY(wait_for_room(c, size, e));
     struct piece *p = calloc(1, sizeof(*p));
-    uint8_t *buffer = aligned_alloc(64, (size + IO_TAIL + 63) & ~UINT64_C(63));
+    uint8_t *buffer = aligned_alloc(64, round_up(size + IO_TAIL, 64));
     if (!p || !buffer) {
         free(p);
         free(buffer);

@@ -126,6 +126,8 @@ int stage_large_write(struct stage_large *g, uint64_t piece, const void *bytes, 
 /* All pieces are there: checks it as a whole and gives it its name. */
 int stage_large_finish(struct stage_large *g, uint64_t size, int64_t mtime_ns, uint64_t *checksum, struct fb_error *e);
 void stage_large_close(struct stage_large *g);
+/* Of all that is in a copy, which must be `size` bytes. */
+int stage_checksum(int fd, uint64_t size, uint64_t *sum, struct fb_error *e);
 
 /* ---- stage_copy.c, stage_verify.c ---- */
 struct stage_job {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/compare.h"
+#include "base/text/text.h"
 #include "dataset/inner_folder.h"
 #include "dataset/store/bucket_mount.h"
 #include "dataset/pack/shards.h"
@@ -255,7 +256,7 @@ static int add_file(struct stage_list *l, const char *path, const struct stage_r
 {
     struct stat st;
     char *real = realpath(path, NULL), *copy = strdup(path);
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = text_last_part(path);
     int rc = !copy ? error_set(e, FB_E_NOMEM, "stage", "no memory") : real ? 0 : error_set_errno(e, "stage", errno, "look at the file");
     if (rc == 0 && l->sources == 0)
         rc = open_plain(l, dirname(copy), q, e);

@@ -1,19 +1,17 @@
 /* Reading the copy again, from the device where that can be asked for, and comparing with the checksums of what came from the source. A
  * file that differs is removed: the next --resume copies it anew. */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file/safe_path.h"
-#include "base/checksum.h"
 #include "base/clock.h"
+#include "base/file/file.h"
+#include "base/file/safe_path.h"
 #include "base/thread.h"
 #include "jobs/stage/stage_internal.h"
 
-enum { READERS = 4, BUFFER = 1 << 20 };
+enum { READERS = 4 };
 
 struct verifier {
     struct stage_job *job;
@@ -22,23 +20,15 @@ struct verifier {
     bool is_stopped;
 };
 
-static int checksum_file(int fd, uint64_t size, char *buffer, uint64_t *sum)
+static int checksum_file(int fd, uint64_t size, uint64_t *sum)
 {
-    fdatasync(fd); /* pages that are not written cannot be dropped */
+    file_sync_data(fd, NULL); /* pages that are not written cannot be dropped */
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    struct checksum *c = checksum_open();
-    uint64_t at = 0;
-    ssize_t n = 1;
-    while (c && n > 0 && (n = read(fd, buffer, BUFFER)) > 0) {
-        checksum_add(c, buffer, (size_t)n);
-        at += (uint64_t)n;
-    }
-    *sum = c ? checksum_value(c) : 0;
-    checksum_close(c);
-    return c && n == 0 && at == size ? 0 : -1;
+    return stage_checksum(fd, size, sum, NULL);
 }
 
-static bool is_right(struct stage_job *j, const struct stage_item *item, char *buffer)
+/* 1: the copy is right; 0: it is not, and was removed; FB_E_NOMEM: who knows. */
+static int compare(struct stage_job *j, const struct stage_item *item)
 {
     const char *name = stage_name(&j->list, item->name), *last;
     struct fb_error unused;
@@ -47,40 +37,39 @@ static bool is_right(struct stage_job *j, const struct stage_item *item, char *b
     int parent = safe_path_open_parent(j->target_fd, name, &last, &unused);
     int fd = parent < 0 ? -1 : openat(parent, last, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     bool is_known = stage_log_find(&j->log, name, item->size, item->mtime_ns, &wanted);
-    bool right = fd >= 0 && is_known && checksum_file(fd, item->size, buffer, &sum) == 0 && sum == wanted;
-    if (!right && fd >= 0)
+    int rc = fd >= 0 && is_known ? checksum_file(fd, item->size, &sum) : FB_E_DATA;
+    bool is_right = rc == 0 && sum == wanted;
+    if (!is_right && fd >= 0 && rc != FB_E_NOMEM)
         unlinkat(parent, last, 0);
     if (fd >= 0)
         close(fd);
     if (parent >= 0)
         close(parent);
-    return right;
+    return rc == FB_E_NOMEM ? rc : is_right;
 }
 
 static void *verify_main(void *arg)
 {
     struct verifier *v = arg;
     struct stage_job *j = v->job;
-    char *buffer = malloc(BUFFER);
     pthread_mutex_lock(&v->lock);
-    while (buffer && !v->is_stopped && v->next < j->list.count) {
+    while (!v->is_stopped && v->next < j->list.count) {
         const struct stage_item *item = stage_item(&j->list, v->next++);
         pthread_mutex_unlock(&v->lock);
         uint64_t unused;
         const char *name = stage_name(&j->list, item->name);
         bool is_staged = stage_log_find(&j->log, name, item->size, item->mtime_ns, &unused); /* what failed to be copied is told already */
-        bool right = is_staged && is_right(j, item, buffer);
-        if (is_staged && !right)
+        int right = is_staged ? compare(j, item) : 1;
+        if (right == 0)
             stage_note(j, name, "the copy differs from what was read: removed");
         pthread_mutex_lock(&v->lock);
-        j->out->verified += is_staged;
-        j->out->damaged += is_staged && !right;
-        v->done++;
+        j->out->verified += is_staged && right >= 0;
+        j->out->damaged += right == 0;
+        v->done += right >= 0;
+        v->is_stopped |= right < 0;
         v->bytes += item->size;
     }
-    v->is_stopped |= !buffer;
     pthread_mutex_unlock(&v->lock);
-    free(buffer);
     return NULL;
 }
 

@@ -18,8 +18,10 @@
 #include "base/clock.h"
 #include "base/file/file.h"
 #include "base/file/safe_path.h"
+#include "base/text/text.h"
 #include "jobs/stage/stage_internal.h"
 
+enum { PIECE = 1 << 20 }; /* of a copy that is read again */
 static const uint64_t mark_every_ns = 250000000;
 
 /* ---- names ---- */
@@ -41,8 +43,7 @@ bool stage_is_own_name(const char *last)
  * sample, would take its place. */
 static int check_name(const char *name, struct fb_error *e)
 {
-    const char *slash = strrchr(name, '/');
-    if (!stage_is_own_name(slash ? slash + 1 : name))
+    if (!stage_is_own_name(text_last_part(name)))
         return 0;
     return error_set(e, FB_E_DATA, "stage", "staging uses names like this one for its own files, so it is refused");
 }
@@ -140,18 +141,11 @@ int stage_large_open(struct stage_large *g, int target_fd, const char *name, uin
     return 0;
 }
 
-static int sync_part(const struct stage_large *g, struct fb_error *e)
-{
-    if (fdatasync(g->fd) == 0 || errno == EINVAL || errno == ENOTSUP) /* FUSE and others have none */
-        return 0;
-    return error_set_errno(e, "stage", errno, "write a file to the disk");
-}
-
 /* Under no lock. The pieces are written by whoever is here now or was before, so one sync is for all of them. */
 static int mark(const struct stage_large *g, const uint64_t *piece, uint32_t count, struct fb_error *e)
 {
     const uint8_t one = 1;
-    FB_TRY(sync_part(g, e));
+    FB_TRY(file_sync_data(g->fd, e));
     for (uint32_t i = 0; i < count; i++)
         FB_TRY(file_write_all_at(g->marks_fd, &one, 1, sizeof(struct marks_head) + piece[i], e));
     return 0;
@@ -174,19 +168,20 @@ int stage_large_write(struct stage_large *g, uint64_t piece, const void *bytes, 
     return count ? mark(g, ready, count, e) : 0;
 }
 
-static int checksum_whole(int fd, uint64_t size, uint64_t *sum, struct fb_error *e)
+int stage_checksum(int fd, uint64_t size, uint64_t *sum, struct fb_error *e)
 {
-    char *piece = malloc(1 << 20);
+    char *piece = malloc(PIECE);
     struct checksum *c = checksum_open();
     int rc = piece && c ? 0 : error_set(e, FB_E_NOMEM, "stage", "no memory");
-    for (uint64_t at = 0; rc == 0 && at < size;) {
-        size_t n = file_read_all_at(fd, piece, 1 << 20, at);
-        if (n == 0)
-            rc = errno ? error_set_errno(e, "stage", errno, "read the copy") : error_set(e, FB_E_IO, "stage", "the copy is too short");
-        else
-            checksum_add(c, piece, n);
-        at += n;
+    uint64_t at = 0;
+    for (size_t n = PIECE; rc == 0 && n == PIECE; at += n) {
+        n = file_read_all_at(fd, piece, PIECE, at);
+        if (n < PIECE && errno)
+            rc = error_set_errno(e, "stage", errno, "read the copy");
+        checksum_add(c, piece, n);
     }
+    if (rc == 0 && at != size)
+        rc = error_set(e, FB_E_IO, "stage", "the copy has another size than the file");
     *sum = c ? checksum_value(c) : 0;
     checksum_close(c);
     free(piece);
@@ -196,9 +191,9 @@ static int checksum_whole(int fd, uint64_t size, uint64_t *sum, struct fb_error 
 int stage_large_finish(struct stage_large *g, uint64_t size, int64_t mtime_ns, uint64_t *checksum, struct fb_error *e)
 {
     char part[300], marks[300];
-    FB_TRY(checksum_whole(g->fd, size, checksum, e));
+    FB_TRY(stage_checksum(g->fd, size, checksum, e));
     FB_TRY(file_set_time(g->fd, mtime_ns, "stage", e));
-    FB_TRY(sync_part(g, e));
+    FB_TRY(file_sync_data(g->fd, e));
     FB_TRY(put_in_place(g->parent_fd, with_ending(g, "part", part), g->last, e));
     unlinkat(g->parent_fd, with_ending(g, "marks", marks), 0);
     return 0;

@@ -4,6 +4,7 @@
 
 #include "base/budget.h"
 #include "base/checksum.h"
+#include "base/round_up.h"
 #include "model/catalog/catalog_writer.h"
 #include "model/catalog/fingerprint.h"
 
@@ -17,11 +18,6 @@ struct image_plan {
     bool has_extents;
 };
 
-static uint64_t round_up(uint64_t n)
-{
-    return (n + 7) & ~UINT64_C(7);
-}
-
 static void *section(struct image_plan *p, enum catalog_section_id id)
 {
     return p->map + p->header.section[id].offset;
@@ -34,7 +30,7 @@ static uint64_t size_values(struct image_plan *p)
     uint64_t end = 0;
     for (int i = 0; i < p->w->field_count; i++) {
         p->column[i] = end;
-        end = round_up(end + p->w->count * catalog_field_bytes(&p->w->fields[i]));
+        end = round_up(end + p->w->count * catalog_field_bytes(&p->w->fields[i]), 8);
     }
     return end;
 }
@@ -74,12 +70,12 @@ static uint64_t plan_sections(struct image_plan *p)
     size_places(p);
     uint64_t body_bytes = 0;
     for (int i = 0; i < SECTION_COUNT; i++)
-        body_bytes += round_up(s[i].length);
+        body_bytes += round_up(s[i].length, 8);
     p->header.body = sizeof(p->header) + catalog_block_count(body_bytes) * sizeof(uint64_t);
     uint64_t at = p->header.body;
     for (int i = 0; i < SECTION_COUNT; i++) {
         s[i].offset = at;
-        at += round_up(s[i].length);
+        at += round_up(s[i].length, 8);
     }
     return at;
 }

@@ -41,11 +41,6 @@ struct learnt_foot {
     uint64_t magic;
 };
 
-static inline size_t learnt_padded(size_t length)
-{
-    return (length + 7) & ~(size_t)7;
-}
-
 /* Checksum of a record; `payload` is head->length bytes. */
 uint64_t learnt_checksum(const struct learnt_record *head, const void *payload);
 

@@ -14,6 +14,7 @@
 
 #include "base/checksum.h"
 #include "base/file/file.h"
+#include "base/round_up.h"
 #include "model/learnt/learnt_format.h"
 
 enum { SOURCES_AT_ONCE = 128 };
@@ -210,7 +211,7 @@ static int copy_record(struct merge *m, const struct pick *p, struct fb_error *e
     m->entry[m->written++] = (struct learnt_entry){p->key, m->offset};
     FB_TRY(put(m, &head, sizeof(head), e));
     FB_TRY(put(m, m->payload.data, n, e));
-    return put(m, zeros, learnt_padded(n) - n, e);
+    return put(m, zeros, round_up(n, 8) - n, e);
 }
 
 static int copy_records(struct merge *m, struct fb_error *e)
@@ -233,7 +234,8 @@ static int copy_records(struct merge *m, struct fb_error *e)
 
 static int publish(struct merge *m, const char *name, struct fb_error *e)
 {
-    if (fflush(m->out) != 0 || fsync(fileno(m->out)) != 0 || renameat(m->dir_fd, name, m->dir_fd, "merged") != 0 || fsync(m->dir_fd) != 0)
+    if (fflush(m->out) != 0 || file_sync(fileno(m->out), NULL) < 0 || renameat(m->dir_fd, name, m->dir_fd, "merged") != 0 ||
+        file_sync(m->dir_fd, NULL) < 0)
         return error_set_errno(e, "dataset", errno, "put the merged records in place");
     for (uint32_t i = 0; i < m->sources; i++)
         if (m->source[i].name[0]) {

@@ -18,6 +18,7 @@
 
 #include "base/file/file.h"
 #include "base/file/file_owner.h"
+#include "base/round_up.h"
 #include "base/text/text.h"
 #include "model/learnt/learnt_format.h"
 
@@ -335,7 +336,7 @@ static char *compose(struct learnt *l, const struct learnt_record *head, const v
 
 static void append(struct learnt *l, const struct learnt_record *head, const void *record)
 {
-    size_t total = sizeof(*head) + learnt_padded(head->length);
+    size_t total = sizeof(*head) + round_up(head->length, 8);
     struct learnt_entry entry = {head->key, l->own_end};
     const char *line = compose(l, head, record, total);
     if (!line || file_write_all_at(l->segment[l->own].fd, line, total, l->own_end, NULL) < 0 ||

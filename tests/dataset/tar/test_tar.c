@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/round_up.h"
 #include "dataset/tar/tar_header.h"
 #include "../tree.h"
 
@@ -32,7 +33,7 @@ static void put(struct maker *m, const char *name, const char *content)
     size_t n = strlen(content);
     put_header(m, name, n, '0');
     memcpy(m->bytes + m->length, content, n);
-    m->length += tar_padded(n);
+    m->length += round_up(n, TAR_BLOCK);
 }
 
 static void write_tar(struct tree *t, const char *name, struct maker *m)

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/checksum.h"
+#include "base/round_up.h"
 #include "dataset/dataset.h"
 #include "dataset/pack/pack_index.h"
 #include "dataset/tar/tar_header.h"
@@ -179,7 +180,7 @@ static void forge(const struct claim *c, const char *name)
     p = add_section(&h, PACK_NAMES, index, p, 0);
     p = add_section(&h, PACK_LEARNT, index, p, 0);
     h.first_edge = h.last_edge = checksum_of(bytes, TAR_BLOCK);
-    uint64_t length = tar_padded(p + sizeof(struct pack_foot)), size = index + length + PACK_END_BYTES;
+    uint64_t length = round_up(p + sizeof(struct pack_foot), TAR_BLOCK), size = index + length + PACK_END_BYTES;
     put_header(MEMBERS_END, PACK_INDEX_NAME, length);
     memcpy(bytes + index, &h, sizeof(h));
     struct pack_foot foot = {.magic = PACK_FOOT_MAGIC,

@@ -165,13 +165,15 @@ static void look_for_progress(struct running *x, size_t said)
 static bool read_some(struct running *x, size_t *said)
 {
     char bytes[512];
-    for (ssize_t n; (n = read(x->answers, bytes, sizeof(bytes))) != 0;) {
-        if (n < 0)
-            return errno == EAGAIN || errno == EINTR;
-        take_bytes(x, bytes, (size_t)n);
-        *said += (size_t)n;
+    size_t n = sizeof(bytes);
+    bool has_more = true;
+    while (n == sizeof(bytes)) {
+        n = file_read_all(x->answers, bytes, sizeof(bytes));
+        has_more = errno == EAGAIN;
+        take_bytes(x, bytes, n);
+        *said += n;
     }
-    return false;
+    return has_more;
 }
 
 static int refuse_stuck(const struct hdf5_run *r, struct fb_error *e)

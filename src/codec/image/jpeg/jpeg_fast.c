@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "codec/image/jpeg/jpeg_band.h"
 #include "codec/image/jpeg/jpeg_markers.h"
 #include "codec/image/jpeg/jpeg_record.h"
@@ -70,7 +71,7 @@ static bool find_tables(struct call *c, struct jpeg_shelf *shelf)
 static uint8_t *cut(uint8_t **at, size_t bytes)
 {
     uint8_t *part = *at;
-    *at += (bytes + 63) & ~(size_t)63;
+    *at += round_up(bytes, 64);
     return part;
 }
 

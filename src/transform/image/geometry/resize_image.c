@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "transform/pipeline.h"
 #include "transform/image/kernels/resample/resample.h"
 
@@ -55,8 +56,8 @@ int resize_image(const uint8_t *in, uint32_t height, uint32_t width, int channel
         .x = {width, out_width, 0, width, 0, out_width},
         .y = {height, out_height, 0, height, 0, out_height},
     };
-    size_t work_bytes = resample_work_bytes(&r, channels), copy_bytes = channels == 4 ? (in_bytes + 63) & ~(size_t)63 : 0;
-    uint8_t *work = aligned_alloc(64, (work_bytes + 63 + copy_bytes) & ~(size_t)63);
+    size_t work_bytes = resample_work_bytes(&r, channels), copy_bytes = channels == 4 ? round_up(in_bytes, 64) : 0;
+    uint8_t *work = aligned_alloc(64, round_up(work_bytes + copy_bytes, 64));
     if (!work)
         return error_set_errno(e, "transform", ENOMEM, "allocate %zu bytes", work_bytes + copy_bytes);
     if (channels == 4) {

@@ -40,9 +40,30 @@ def test_every_row_says_where_to_start_reading() -> None:
     assert [start for start in rows().values() if not (SRC / start).is_file()] == []
 
 
+SAME_NAMES = {  # names that several files have, by where they lie
+    r"(.+/)?(__init__|conftest)\.py": "Python's and pytest's own",
+    r"examples/[^/]+/(before|after|make_data)\.py": "each example is a folder of its own",
+    r"tests/fuzz/.+\.c": "a fuzz target is called like the file that it tries",
+    r"bench/(array_convert|log_mel)\.c": "a bench that is called like the file whose speed it measures",
+    r"bench/build\.py": "likewise, the verb",
+}
+
+
+def same_names(listed: list[str]) -> list[str]:
+    kept = [path for path in listed if not any(re.fullmatch(pattern, path) for pattern in SAME_NAMES)]
+    count = collections.Counter(Path(path).name for path in kept)
+    return sorted(path for path in kept if count[Path(path).name] > 1)
+
+
 def test_file_names_are_unique() -> None:
-    names = collections.Counter(path.name for path in sources() if path.suffix in (".c", ".h"))
-    assert [name for name, count in names.items() if count > 1] == []
+    said = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h", "*.py"], cwd=ROOT, text=True)
+    listed = [path for path in said.splitlines() if (ROOT / path).is_file()]
+    assert same_names(listed) == []
+    everywhere = collections.Counter(Path(path).name for path in listed)
+    for pattern in SAME_NAMES:
+        assert any(re.fullmatch(pattern, path) and everywhere[Path(path).name] > 1 for path in listed), f"not needed any more: {pattern}"
+    assert same_names(["src/a/x.c", "tests/b/x.c", "tests/fuzz/x.c"]) == ["src/a/x.c", "tests/b/x.c"]
+    assert same_names(["examples/a/after.py", "examples/b/after.py", "tests/conftest.py"]) == []
 
 
 def test_no_folder_hides_its_parts() -> None:
