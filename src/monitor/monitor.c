@@ -72,6 +72,8 @@ static void tell(void *ctx, struct snapshot *row)
     row->loop_wait_ns = more(now.wait_ns, &m->told.wait_ns);
     row->loop_wait_cpu_ns = more(now.wait_cpu_ns, &m->told.wait_cpu_ns);
     row->loop_batches = more(now.batches, &m->told.batches);
+    row->loop_steps = more(now.steps, &m->told.steps);
+    row->loop_step_ns = more(now.step_ns, &m->told.step_ns);
     row->loop_epochs = more(atomic_load_explicit(&m->loop.epochs, memory_order_relaxed), &m->epochs_told);
 }
 

@@ -381,6 +381,24 @@ static void a_loop_that_tells_is_believed(void **state)
     assert_non_null(strstr(v.evidence[v.evidences - 1], "inside next()"));
 }
 
+static void the_steps_of_a_loop_are_its_intervals_in_words_and_in_json(void **state)
+{
+    (void)state;
+    struct snapshot s = telling_row(0.1, 0);
+    s.loop_batches = 10, s.loop_steps = 9, s.loop_step_ns = 9 * 110.6e6, s.loop_wall_ns = s.loop_step_ns + 17e6;
+    struct verdict v = judge(s);
+    assert_non_null(strstr(v.evidence[0], " batches, 110.60 ms from one to the next"));
+    struct text t = {.limit = 1 << 16};
+    verdict_json(&v, &facts, &(struct series){.row = &s, .count = 1}, &(struct json_writer){.out = &t});
+    assert_non_null(strstr(t.data, "\"loop\":{\"epochs\":0,\"batches\":10,"));
+    assert_non_null(strstr(t.data, "\"step_mean_seconds\":0.1106,"));
+    text_free(&t);
+    s = empty_row(0);
+    verdict_json(&v, &facts, &(struct series){.row = &s, .count = 1}, &(struct json_writer){.out = &t});
+    assert_non_null(strstr(t.data, "\"loop\":null"));
+    text_free(&t);
+}
+
 static void a_loop_that_tells_splits_its_waits_as_they_were_seen(void **state)
 {
     (void)state;
@@ -526,6 +544,7 @@ int main(void)
         cmocka_unit_test(bands_are_those_of_the_analyser_people_know),
         cmocka_unit_test(a_series_never_grows_beyond_its_size_and_keeps_its_sums),
         cmocka_unit_test(a_loop_that_tells_is_believed),
+        cmocka_unit_test(the_steps_of_a_loop_are_its_intervals_in_words_and_in_json),
         cmocka_unit_test(a_loop_that_tells_splits_its_waits_as_they_were_seen),
         cmocka_unit_test(a_loaders_own_figures_are_judged_as_a_whole),
         cmocka_unit_test(what_pillow_costs_is_claimed_only_where_pillow_is),
