@@ -148,7 +148,7 @@ static void a_newer_version_is_refused_in_words(void **state)
     write_recording(2);
     change_byte(4, SNAPSHOT_VERSION + 1);
     assert_int_equal(recording_read(&r, path, &e), FB_E_UNSUPPORTED);
-    assert_non_null(strstr(e.cause, "version 3"));
+    assert_non_null(strstr(e.cause, "version 4"));
     assert_non_null(strstr(e.remedy, "newer"));
     unlink(path);
 }
