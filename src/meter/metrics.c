@@ -57,7 +57,9 @@ const struct metric_row metric_table[] = {
     {"gil_wait_seconds", "gil_wait_seconds_total", UNIT_SECONDS, COUNTER,
      "Time that workers waited for the interpreter's lock to call such functions, summed over threads."},
     {"batch_map_seconds", "batch_map_seconds_total", UNIT_SECONDS, COUNTER,
-     "Time inside the function that `batch_map=` names; counted in Python."},
+     "Time inside the function that `batch_map=` names, part of the exposed wait; counted in Python."},
+    {"release_seconds", "release_seconds_total", UNIT_SECONDS, COUNTER,
+     "Time that taking batches back took, when the program had dropped them; not part of the exposed wait."},
     {"bad", "bad_samples_total", COUNTER, .help = "Samples that were replaced, with `on_error=\"skip\"`."},
 
     {"budget.limit_bytes", "memory_limit_bytes", UNIT_BYTES, .help = "The memory budget of the process."},

@@ -95,9 +95,27 @@ int fb_next_batch(fb_loader *l, fb_batch **out, struct fb_error *e)
 {
     struct fb_error unused = {0};
     struct slot *s;
-    int rc = feed_next(feed_of(l), &s, e ? e : &unused);
+    int rc = feed_next(feed_of(l), 0, &s, e ? e : &unused);
+    *out = (fb_batch *)s;
+    if (rc == 1)
+        delivery_done(feed_of(l), s);
+    return rc;
+}
+
+int fb_next_batch_since(fb_loader *l, uint64_t asked_ns, fb_batch **out, struct fb_error *e)
+{
+    struct fb_error unused = {0};
+    struct slot *s;
+    int rc = feed_next(feed_of(l), asked_ns, &s, e ? e : &unused);
     *out = (fb_batch *)s;
     return rc;
+}
+
+void fb_deliver_batch(fb_batch *b)
+{
+    struct feed *f = slot_of(b)->owner;
+    if (f->pid == getpid())
+        delivery_done(f, slot_of(b));
 }
 
 int fb_batch_size(const fb_batch *b)
