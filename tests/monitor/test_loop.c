@@ -105,8 +105,8 @@ static void what_the_program_does_before_its_first_batch_is_neither_wait_nor_ste
     struct loop *l = calloc(1, sizeof(*l));
     loop_open(l);
     loop_begin_epoch(l, 1000 * MS, 2);
-    loop_take(l, 9000 * MS, 20 * MS, 0, 1);
-    loop_take(l, 9080 * MS, 20 * MS, 0, 1);
+    loop_take(l, UINT64_C(9000) * MS, 20 * MS, 0, 1);
+    loop_take(l, UINT64_C(9080) * MS, 20 * MS, 0, 1);
     near(figure(l, "loop.wall_seconds"), 0.1, 1e-9);
     near(figure(l, "loop.exposed_wait_ratio"), 0.4, 1e-9);
     loop_close(l);
