@@ -284,7 +284,8 @@ FB_API int fb_open(const fb_options *o, fb_loader **out, struct fb_error *e);
  * FB_NEXT_EPOCH continues where the state was. What is left of a running epoch is abandoned. Returns the epoch's number. */
 FB_API int64_t fb_start_epoch(fb_loader *l, int64_t epoch, struct fb_error *e);
 
-/* Takes the next batch; blocks until it is ready. 1: *out is a batch, the caller's until fb_release_batch. 0: the epoch is over.
+/* Takes the next batch; blocks until it is ready. The statistics count the time inside as exposed wait, and that inside fb_start_epoch as
+ * waiting for its first batch. 1: *out is a batch, the caller's until fb_release_batch. 0: the epoch is over.
  * FB_E_DATA, FB_E_IO: a sample could not be had (on_error FB_RAISE, or max_errors reached); the epoch is over, a new one may be started.
  * FB_E_STATE: closed, or no epoch running. FB_E_FORKED. FB_E_INTERRUPTED: `interrupted` said so; call again to go on. */
 FB_API int fb_next_batch(fb_loader *l, fb_batch **out, struct fb_error *e);
@@ -375,6 +376,14 @@ FB_API int fb_describe_stats(char *out, size_t out_size);
  * already. */
 FB_API int fb_trace(fb_loader *l, const char *path, uint64_t batches, struct fb_error *e);
 
+/* For bindings, which turn a batch into something of their own before the program has it: as fb_next_batch, but the exposed wait is counted
+ * from asked_ns (CLOCK_MONOTONIC in ns: when the program called the binding, for an epoch's first batch as much earlier as starting it took;
+ * 0: as fb_next_batch does) to fb_deliver_batch, to be called when the batch goes into the program's hands. A batch that never does was
+ * waited for until this returned.
+ * fb_deliver_batch: the thread that took the batch, once, never blocks. */
+FB_API int fb_next_batch_since(fb_loader *l, uint64_t asked_ns, fb_batch **out, struct fb_error *e);
+FB_API void fb_deliver_batch(fb_batch *b);
+
 /* ------------------------------------------------------------------------------------------------------------- explaining */
 
 /* A monitor: exact waits of a training loop, whoever feeds it, and a look at what goes on around it. The loop's thread calls
@@ -387,14 +396,15 @@ typedef struct fb_monitor fb_monitor;
 enum fb_look {
     FB_LOOK_NOT = 0, /* figures of the loop only */
     FB_LOOK_MACHINE, /* and the machine's: a thread of its own, twice a second */
-    FB_LOOK_PROGRAM  /* and what the threads and child processes of this program do, about 20 times a second: under 0.6 % of one core */
+    FB_LOOK_PROGRAM, /* and what the threads and child processes of this program do, about 20 times a second: under 0.6 % of one core */
+    FB_LOOK_SILENT   /* as FB_LOOK_NOT, and `fullbore watch` is told nothing: for a loop over an fb_loader, which tells it by itself */
 };
 
 /* FB_E_NOMEM, FB_E_IO: /proc cannot be read. */
 FB_API int fb_open_monitor(enum fb_look look, fb_monitor **out, struct fb_error *e);
 FB_API void fb_begin_epoch(fb_monitor *m, uint64_t batches); /* 0: not known how many */
-FB_API void fb_ask_batch(fb_monitor *m);                     /* the loop wants a batch from now on */
-FB_API void fb_take_batch(fb_monitor *m, uint64_t samples);  /* it has got it */
+FB_API void fb_ask_batch(fb_monitor *m);                    /* the loop wants a batch from now on; call it before starting the epoch, too */
+FB_API void fb_take_batch(fb_monitor *m, uint64_t samples); /* it has got it */
 FB_API void fb_end_epoch(fb_monitor *m);
 /* The loop's figures as JSON (see docs/monitor.md). Returns the length wanted, like snprintf. */
 FB_API int fb_get_monitor(const fb_monitor *m, char *out, size_t out_size);

@@ -91,7 +91,11 @@ void explain_cpu(struct findings *f)
         explain_quota(f);
         return;
     }
-    if (h->own_loading > h->queue) {
+    if (h->own_loading > h->queue && f->facts->uses_fullbore > 0) {
+        finding_say(f, "next() itself works for %.0f %% of the time after a batch is ready: batch_map= above all", 100 * h->own_loading);
+        finding_advise(f, 1 / fmax(h->own_loading, 1 - h->own_loading), /* beside the step the slower of the two sets the pace */
+                       "the work of batch_map= among the transforms (fb.Map): it then runs beside the step (now on the loop's own thread)");
+    } else if (h->own_loading > h->queue) {
         finding_say(f, "the training loop reads and decodes by itself: %.0f %% of its time is CPU %s", 100 * h->own_loading,
                     h->is_told ? "inside next()" : "while it was seen to read file data");
         double n = fmax(1, floor(free_cores(f) + 0.5));
@@ -105,6 +109,8 @@ void explain_cpu(struct findings *f)
         advise_workers(f);
     }
     say_others(f);
+    if (f->facts->uses_fullbore > 0 && h->own_loading > h->queue)
+        return;
     if (f->facts->uses_fullbore > 0) {
         finding_advise(f, finding_gain(f, 2),
                        "halve the CPU per sample: smaller images or uint8 batches (fullbore already decodes; now %.2f cores)",

@@ -234,6 +234,15 @@ static void explain(struct findings *f)
     }
 }
 
+/* Recordings of older versions do not know how many steps lie between their batches. */
+static void say_told(struct findings *f)
+{
+    const struct snapshot *s = &f->w->sum;
+    double step_ns = s->loop_steps > 0 ? s->loop_step_ns / s->loop_steps : s->loop_wall_ns / s->loop_batches;
+    finding_say(f, "reported by the training loop: %.0f batches, %.2f ms from one to the next, of which %.2f ms inside next()",
+                s->loop_batches, step_ns / 1e6, s->loop_wait_ns / s->loop_batches / 1e6);
+}
+
 static void say_consumer(struct findings *f)
 {
     const struct shares *h = f->h;
@@ -241,8 +250,7 @@ static void say_consumer(struct findings *f)
     if (!h->has_consumer)
         return;
     if (h->is_told)
-        finding_say(f, "reported by the training loop: %.0f batches, %.2f ms each, of which %.2f ms inside next()", s->loop_batches,
-                    s->loop_wall_ns / s->loop_batches / 1e6, s->loop_wait_ns / s->loop_batches / 1e6);
+        say_told(f);
     if (f->facts->is_engine > 0)
         finding_say(f, "the loop waits %.0f %% of the time for the loader; the rest is its own step", 100 * h->starved);
     else

@@ -88,6 +88,28 @@ static void put_advice(struct json_writer *w, const struct verdict *v)
     json_end(w);
 }
 
+/* What the loop told in the whole run; null: it told nothing. */
+static void put_loop(struct json_writer *w, const struct series *s)
+{
+    double wall = 0, wait = 0, batches = 0, epochs = 0, steps = 0, stepping = 0;
+    for (int i = 0; i < s->count; i++) {
+        const struct snapshot *r = &s->row[i];
+        if (isnan(r->loop_wall_ns))
+            continue;
+        wall += r->loop_wall_ns / 1e9, wait += r->loop_wait_ns / 1e9;
+        batches += r->loop_batches, epochs += r->loop_epochs;
+        steps += r->loop_steps, stepping += r->loop_step_ns / 1e9;
+    }
+    if (!(batches > 0)) {
+        json_put(w, J("loop", (const char *)NULL));
+        return;
+    }
+    json_put(w, J_OBJECT("loop", J_FIXED("epochs", 0, epochs), J_FIXED("batches", 0, batches), J_FIXED("wall_seconds", 9, wall),
+                         J_FIXED("exposed_wait_seconds", 9, wait), J_DIGITS("exposed_wait_ratio", 9, wall > 0 ? wait / wall : NAN),
+                         J_DIGITS("step_mean_seconds", 9, steps > 0 ? stepping / steps : NAN),
+                         J_DIGITS("batches_per_second", 9, stepping > 0 ? steps / stepping : NAN)));
+}
+
 void verdict_json(const struct verdict *v, const struct run_facts *facts, const struct series *s, struct json_writer *w)
 {
     json_begin_object(w, NULL);
@@ -101,6 +123,7 @@ void verdict_json(const struct verdict *v, const struct run_facts *facts, const 
              J_DIGITS("watched_seconds", 6, v->run_s), J_DIGITS("warmup_seconds", 6, v->warmup_s),
              J_DIGITS("steady_seconds", 6, v->steady_s), J_DIGITS("exit_code", 6, facts->exit_code), J("program", known(facts->program)),
              J("script", known(facts->script)), J("not_seen", known(facts->lost)));
+    put_loop(w, s);
     put_series(w, s);
     json_end(w);
     text_append(w->out, "\n", 1);

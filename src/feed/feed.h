@@ -25,6 +25,7 @@
 #include "feed/read_buffers.h"
 #include "feed/device_copy.h"
 #include "io/io.h"
+#include "feed/delivery.h"
 #include "meter/loop.h"
 #include "meter/meter.h"
 #include "model/learnt/learnt.h"
@@ -198,11 +199,13 @@ struct feed {
 
     /* figures */
     struct meter meter;
-    struct loop loop; /* the consumer's thread writes */
+    struct loop loop; /* written under delivery.lock */
+    struct delivery delivery;
     struct histogram wait_histogram, load_histogram;
     _Atomic uint64_t bad, changed, cached_reads, io_reads, part_reads;
-    _Atomic uint64_t first_batch_ns; /* from open to the first batch returned */
-    uint64_t last_return_ns;
+    _Atomic uint64_t first_batch_ns;      /* from open to the first batch in the caller's hands */
+    _Atomic uint64_t convert_ns;          /* of the waits: from the engine's giving a batch away to the caller's having it */
+    _Atomic uint64_t release_ns;          /* taking batches back */
     pthread_mutex_t bad_lock;
     struct bad_sample *bad_list;
     uint32_t bad_listed;
@@ -263,7 +266,8 @@ void *worker_memory(struct feed *f, struct scratch *s, size_t bytes, struct fb_e
 /* FB_E_FORKED: this is another process than the one that opened it. */
 int feed_check_usable(const struct feed *f, struct fb_error *e);
 int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e);
-int feed_next(struct feed *f, struct slot **out, struct fb_error *e);
+/* asked_ns: when the program asked for it, with the time of starting the epoch; 0: now, and the time of feed_start_epoch belongs to it. */
+int feed_next(struct feed *f, uint64_t asked_ns, struct slot **out, struct fb_error *e);
 /* Writes the trace that was asked for, if it is this feed's. */
 void feed_end_trace(struct feed *f);
 void feed_release(struct slot *s);

@@ -55,13 +55,19 @@ static void clear(struct loop_sums *s)
 {
     put(&s->batches, 0), put(&s->samples, 0), put(&s->wall_ns, 0);
     put(&s->wait_ns, 0), put(&s->wait_cpu_ns, 0), put(&s->wait_most_ns, 0);
+    put(&s->steps, 0), put(&s->step_ns, 0), put(&s->step_samples, 0);
 }
 
-static void add(struct loop_sums *s, uint64_t wall_ns, uint64_t wait_ns, uint64_t cpu_ns, uint64_t samples)
+static void add(struct loop_sums *s, uint64_t wall_ns, bool is_step, uint64_t wait_ns, uint64_t cpu_ns, uint64_t samples)
 {
     put(&s->batches, meter_get(&s->batches) + 1);
     put(&s->samples, meter_get(&s->samples) + samples);
     put(&s->wall_ns, meter_get(&s->wall_ns) + wall_ns);
+    if (is_step) {
+        put(&s->steps, meter_get(&s->steps) + 1);
+        put(&s->step_ns, meter_get(&s->step_ns) + wall_ns);
+        put(&s->step_samples, meter_get(&s->step_samples) + samples);
+    }
     put(&s->wait_ns, meter_get(&s->wait_ns) + wait_ns);
     put(&s->wait_cpu_ns, meter_get(&s->wait_cpu_ns) + cpu_ns);
     if (wait_ns > meter_get(&s->wait_most_ns))
@@ -79,15 +85,14 @@ void loop_begin_epoch(struct loop *l, uint64_t now_ns, uint64_t batches)
     put(&l->epochs, meter_get(&l->epochs) + 1);
     put(&l->epoch_length, batches);
     l->ended_ns = l->has_batch ? l->last_ns : l->ended_ns;
-    l->last_ns = now_ns;
     l->has_batch = false;
     marks_add(&l->marks, MARK_EPOCH, now_ns, 0, 0);
 }
 
 void loop_take(struct loop *l, uint64_t now_ns, uint64_t wait_ns, uint64_t wait_cpu_ns, uint64_t samples)
 {
-    uint64_t wall = now_ns > l->last_ns ? now_ns - l->last_ns : 0;
-    wait_ns = wait_ns < wall ? wait_ns : wall; /* a thread between two clocks */
+    uint64_t wall = !l->has_batch ? wait_ns : now_ns > l->last_ns ? now_ns - l->last_ns : 0;
+    wait_ns = wait_ns < wall ? wait_ns : wall; /* several threads that share a loader wait at the same time */
     wait_cpu_ns = wait_cpu_ns < wait_ns ? wait_cpu_ns : wait_ns;
     if (meter_get(&l->all.batches) == 0)
         put(&l->first_wait_ns, wait_ns);
@@ -96,8 +101,8 @@ void loop_take(struct loop *l, uint64_t now_ns, uint64_t wait_ns, uint64_t wait_
     else if (l->ended_ns && now_ns - l->ended_ns > meter_get(&l->gap_most_ns))
         put(&l->gap_most_ns, now_ns - l->ended_ns);
     fine_add(&l->waits, wait_ns);
-    add(&l->all, wall, wait_ns, wait_cpu_ns, samples);
-    add(&l->epoch, wall, wait_ns, wait_cpu_ns, samples);
+    add(&l->all, wall, l->has_batch, wait_ns, wait_cpu_ns, samples);
+    add(&l->epoch, wall, l->has_batch, wait_ns, wait_cpu_ns, samples);
     l->has_batch = true;
     l->last_ns = now_ns;
     marks_add(&l->marks, MARK_BATCH, now_ns, wait_ns, wait_cpu_ns);
@@ -117,8 +122,15 @@ void loop_close(struct loop *l)
 
 struct loop_figures loop_read(const struct loop_sums *s)
 {
-    return (struct loop_figures){meter_get(&s->batches), meter_get(&s->samples),     meter_get(&s->wall_ns),
-                                 meter_get(&s->wait_ns), meter_get(&s->wait_cpu_ns), meter_get(&s->wait_most_ns)};
+    return (struct loop_figures){.batches = meter_get(&s->batches),
+                                 .samples = meter_get(&s->samples),
+                                 .wall_ns = meter_get(&s->wall_ns),
+                                 .wait_ns = meter_get(&s->wait_ns),
+                                 .wait_cpu_ns = meter_get(&s->wait_cpu_ns),
+                                 .wait_most_ns = meter_get(&s->wait_most_ns),
+                                 .steps = meter_get(&s->steps),
+                                 .step_ns = meter_get(&s->step_ns),
+                                 .step_samples = meter_get(&s->step_samples)};
 }
 
 static void fill(struct metrics *m, const char *prefix, const char *what, double value)
@@ -131,7 +143,7 @@ static void fill(struct metrics *m, const char *prefix, const char *what, double
 static void fill_sums(struct metrics *m, const char *prefix, const struct loop_sums *s)
 {
     struct loop_figures f = loop_read(s);
-    double wall = (double)f.wall_ns / 1e9, wait = (double)f.wait_ns / 1e9;
+    double wall = (double)f.wall_ns / 1e9, wait = (double)f.wait_ns / 1e9, stepping = (double)f.step_ns / 1e9;
     fill(m, prefix, "batches", f.batches);
     fill(m, prefix, "samples", f.samples);
     fill(m, prefix, "wall_seconds", wall);
@@ -139,8 +151,9 @@ static void fill_sums(struct metrics *m, const char *prefix, const struct loop_s
     fill(m, prefix, "exposed_wait_ratio", wall > 0 ? wait / wall : 0);
     fill(m, prefix, "wait_mean_seconds", f.batches ? wait / (double)f.batches : 0);
     fill(m, prefix, "wait_max_seconds", (double)f.wait_most_ns / 1e9);
-    fill(m, prefix, "batches_per_second", wall > 0 ? (double)f.batches / wall : 0);
-    fill(m, prefix, "samples_per_second", wall > 0 ? (double)f.samples / wall : 0);
+    fill(m, prefix, "step_mean_seconds", f.steps ? stepping / (double)f.steps : 0);
+    fill(m, prefix, "batches_per_second", stepping > 0 ? (double)f.steps / stepping : 0);
+    fill(m, prefix, "samples_per_second", stepping > 0 ? (double)f.step_samples / stepping : 0);
 }
 
 void loop_metrics(const struct loop *l, struct metrics *m)

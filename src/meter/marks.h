@@ -14,7 +14,7 @@ enum mark_kind { MARK_EPOCH = 1, MARK_BATCH, MARK_END };
 
 struct mark {
     uint64_t at_ns;       /* CLOCK_MONOTONIC; in a recording since watching began */
-    uint64_t wait_ns;     /* of a batch: inside next() */
+    uint64_t wait_ns;     /* of a batch: from entering next() to having it; of an epoch's first, starting the epoch as well */
     uint64_t wait_cpu_ns; /* of that: on the CPU of the calling thread */
     uint32_t pid;
     uint16_t loop; /* which loop of that process */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SNAPSHOT_VERSION = 2 };
+enum { SNAPSHOT_VERSION = 3 };
 
 /* What a thread does for the training loop. */
 enum role {
@@ -108,6 +108,9 @@ struct snapshot {
     /* since version 2: what the training loop itself told (meter/marks.h); NAN: it told nothing */
     double loop_wall_ns, loop_wait_ns, loop_wait_cpu_ns; /* iterating; of it inside next(); of that on the CPU */
     double loop_batches, loop_epochs;                    /* taken; begun */
+
+    /* since version 3 */
+    double loop_steps, loop_step_ns; /* from batch to batch of an epoch: how many such intervals, and their time */
 };
 enum { SNAPSHOT_BYTES_V1 = offsetof(struct snapshot, loop_wall_ns) };
 

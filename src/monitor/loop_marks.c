@@ -28,14 +28,17 @@ void loop_marks_add(struct loop_marks *l, const struct mark *m, int count)
             continue;
         uint64_t last = l->loop[k].last_ns;
         if (m[i].kind == MARK_BATCH) {
-            double wall = last && m[i].at_ns > last ? (double)(m[i].at_ns - last) : (double)m[i].wait_ns;
+            bool is_step = last && m[i].at_ns > last;
+            double wall = is_step ? (double)(m[i].at_ns - last) : (double)m[i].wait_ns;
             l->wall_ns += wall;
             l->wait_ns += fmin(wall, (double)m[i].wait_ns);
             l->wait_cpu_ns += fmin(wall, (double)m[i].wait_cpu_ns);
+            l->step_ns += is_step ? wall : 0;
+            l->steps += is_step;
             l->batches++;
         }
         l->epochs += m[i].kind == MARK_EPOCH;
-        l->loop[k].last_ns = m[i].kind == MARK_END ? 0 : m[i].at_ns;
+        l->loop[k].last_ns = m[i].kind == MARK_BATCH ? m[i].at_ns : 0;
     }
 }
 
@@ -48,7 +51,9 @@ void loop_marks_take(struct loop_marks *l, struct snapshot *row)
     row->loop_wait_cpu_ns = l->wait_cpu_ns;
     row->loop_batches = l->batches;
     row->loop_epochs = l->epochs;
-    l->wall_ns = l->wait_ns = l->wait_cpu_ns = l->batches = l->epochs = 0;
+    row->loop_steps = l->steps;
+    row->loop_step_ns = l->step_ns;
+    l->wall_ns = l->wait_ns = l->wait_cpu_ns = l->batches = l->epochs = l->steps = l->step_ns = 0;
 }
 
 /* ---- afterwards ---- */
@@ -82,7 +87,8 @@ static uint64_t main_loop(const struct mark *m, uint64_t count)
 }
 
 struct walk {
-    uint64_t last_ns, begun_ns, batches, total; /* of the epoch, and of the run */
+    bool has_begun;                             /* an epoch: batches before it belong to one that nobody saw begin */
+    uint64_t first_ns, last_ns, batches, total; /* of the epoch, and of the run */
     uint64_t ended_ns;                          /* last batch of the epoch before */
     double gaps, gap_sum, gap_most, wall_ns, wait_ns;
     double *step;
@@ -94,7 +100,7 @@ static void end_epoch(struct walk *w, struct loop_summary *out)
     if (!w->batches)
         return;
     if (out->epochs < LOOP_EPOCHS)
-        out->rate[out->epochs] = w->last_ns > w->begun_ns ? (double)w->batches / ((double)(w->last_ns - w->begun_ns) / 1e9) : NAN;
+        out->rate[out->epochs] = w->last_ns > w->first_ns ? (double)(w->batches - 1) / ((double)(w->last_ns - w->first_ns) / 1e9) : NAN;
     out->epochs++;
     w->ended_ns = w->last_ns;
     w->batches = 0;
@@ -102,7 +108,7 @@ static void end_epoch(struct walk *w, struct loop_summary *out)
 
 static void take_batch(struct walk *w, const struct mark *m)
 {
-    double wall = m->at_ns > w->last_ns ? (double)(m->at_ns - w->last_ns) : 0;
+    double wall = !w->batches ? (double)m->wait_ns : m->at_ns > w->last_ns ? (double)(m->at_ns - w->last_ns) : 0;
     if (w->batches) {
         w->step[w->steps++] = wall / 1e9;
     } else if (w->ended_ns && m->at_ns > w->ended_ns) {
@@ -111,6 +117,7 @@ static void take_batch(struct walk *w, const struct mark *m)
         w->gap_sum += gap;
         w->gap_most = fmax(w->gap_most, gap);
     }
+    w->first_ns = w->batches ? w->first_ns : m->at_ns;
     w->wall_ns += wall;
     w->wait_ns += fmin(wall, (double)m->wait_ns);
     w->last_ns = m->at_ns;
@@ -128,6 +135,7 @@ static void sum_up(struct walk *w, struct loop_summary *out)
     qsort(w->step, w->steps, sizeof(double), compare_double);
     bool has = w->steps > 0;
     out->batches = w->total;
+    out->step_mean_s = has ? mean : NAN;
     out->step_p50_s = has ? w->step[w->steps / 2] : NAN;
     out->step_p99_s = has ? w->step[(uint64_t)(0.99 * (double)(w->steps - 1))] : NAN;
     out->step_variation = has && mean > 0 ? sqrt(square) / mean : NAN;
@@ -146,12 +154,11 @@ bool loop_summarise(const struct mark *m, uint64_t count, struct loop_summary *o
     for (uint64_t i = 0; i < count; i++) {
         if (key_of(&m[i]) != key)
             continue;
-        if (m[i].kind == MARK_BATCH && (w.batches || w.begun_ns))
+        if (m[i].kind == MARK_BATCH && w.has_begun)
             take_batch(&w, &m[i]);
         else if (m[i].kind == MARK_END || m[i].kind == MARK_EPOCH)
             end_epoch(&w, out);
-        if (m[i].kind == MARK_EPOCH)
-            w.begun_ns = w.last_ns = m[i].at_ns ? m[i].at_ns : 1;
+        w.has_begun |= m[i].kind == MARK_EPOCH;
     }
     end_epoch(&w, out);
     sum_up(&w, out);

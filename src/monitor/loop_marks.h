@@ -11,10 +11,10 @@ struct loop_marks {
     struct {
         uint32_t pid;
         uint16_t loop;
-        uint64_t last_ns; /* its last batch or the beginning of its epoch; 0: none runs */
+        uint64_t last_ns; /* the last batch of the running epoch; 0: none yet */
     } loop[LOOPS_MOST];
     int loops;
-    double wall_ns, wait_ns, wait_cpu_ns, batches, epochs; /* since the last row */
+    double wall_ns, wait_ns, wait_cpu_ns, batches, epochs, steps, step_ns; /* since the last row */
 };
 void loop_marks_add(struct loop_marks *l, const struct mark *m, int count);
 /* Into the row; before anything was told the members stay unknown. */
@@ -27,8 +27,9 @@ struct loop_summary {
     int epochs;
     double step_p50_s, step_p99_s, step_variation; /* from batch to batch inside an epoch; variation: deviation / mean */
     double gap_mean_s, gap_most_s;                 /* from the last batch of an epoch to the first of the next */
-    double wait_ratio;                             /* inside next(), of the time iterating */
-    double rate[LOOP_EPOCHS];                      /* batches per second of the first epochs */
+    double wait_ratio;                             /* waiting for batches, of the time iterating: meter/loop.h */
+    double step_mean_s;                            /* of the same intervals */
+    double rate[LOOP_EPOCHS];                      /* batches per second of the first epochs: these intervals over their time */
 };
 /* False: there are no marks, or no memory. */
 bool loop_summarise(const struct mark *m, uint64_t count, struct loop_summary *out);

@@ -30,6 +30,11 @@ struct fb_monitor {
     uint64_t epochs_told;
 };
 
+static bool looks(const fb_monitor *m)
+{
+    return m->kind == FB_LOOK_MACHINE || m->kind == FB_LOOK_PROGRAM;
+}
+
 /* ---- the loop's side ---- */
 
 void fb_begin_epoch(fb_monitor *m, uint64_t batches)
@@ -72,6 +77,8 @@ static void tell(void *ctx, struct snapshot *row)
     row->loop_wait_ns = more(now.wait_ns, &m->told.wait_ns);
     row->loop_wait_cpu_ns = more(now.wait_cpu_ns, &m->told.wait_cpu_ns);
     row->loop_batches = more(now.batches, &m->told.batches);
+    row->loop_steps = more(now.steps, &m->told.steps);
+    row->loop_step_ns = more(now.step_ns, &m->told.step_ns);
     row->loop_epochs = more(atomic_load_explicit(&m->loop.epochs, memory_order_relaxed), &m->epochs_told);
 }
 
@@ -112,11 +119,11 @@ int fb_open_monitor(enum fb_look look, fb_monitor **out, struct fb_error *e)
     m->pid = getpid();
     pthread_mutex_init(&m->lock, NULL);
     thread_cond_init(&m->wakes);
-    if (look != FB_LOOK_MACHINE) /* that one stands beside a loader, which tells its marks itself */
+    if (look != FB_LOOK_MACHINE && look != FB_LOOK_SILENT) /* those stand beside a loader, which tells its marks itself */
         loop_open(&m->loop);
     else
         m->loop.marks.fd = -1;
-    int rc = look == FB_LOOK_NOT ? 0 : start_looking(m, e);
+    int rc = looks(m) ? start_looking(m, e) : 0;
     if (rc < 0) {
         m->kind = FB_LOOK_NOT;
         fb_close_monitor(m);
@@ -129,7 +136,7 @@ void fb_close_monitor(fb_monitor *m)
 {
     if (!m || m->pid != getpid())
         return; /* in a forked child the thread is not there and the lock may be held for ever */
-    if (m->kind != FB_LOOK_NOT) {
+    if (looks(m)) {
         pthread_mutex_lock(&m->lock);
         m->is_ending = true;
         pthread_cond_signal(&m->wakes);
@@ -205,7 +212,7 @@ static void judge_loader(const fb_loader *l, fb_monitor *m, struct snapshot *s, 
 {
     struct snapshot seen;
     feed_snapshot((struct feed *)l, s, facts);
-    if (m && m->kind != FB_LOOK_NOT) {
+    if (m && looks(m)) {
         pthread_mutex_lock(&m->lock);
         if (seen_lately(m, 0, &seen))
             overlay(s, &seen);
@@ -252,7 +259,7 @@ int fb_get_status_line(const fb_loader *l, fb_monitor *m, char *out, size_t out_
         struct run_facts facts;
         struct verdict v;
         judge_loader(l, m, &s, &facts, &v);
-        if (m && m->kind != FB_LOOK_NOT) {
+        if (m && looks(m)) {
             pthread_mutex_lock(&m->lock);
             if (seen_lately(m, 2, &seen))
                 overlay(&s, &seen);

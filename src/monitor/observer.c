@@ -154,7 +154,7 @@ void observer_take(struct observer *o, uint64_t now)
     s->cores = host_cores();
     machine_take(&o->machine, o->sampler.data_device, s->wall_s, s);
     fill_gpu(o, s);
-    s->loop_wall_ns = s->loop_wait_ns = s->loop_wait_cpu_ns = s->loop_batches = s->loop_epochs = NAN;
+    s->loop_wall_ns = s->loop_wait_ns = s->loop_wait_cpu_ns = s->loop_batches = s->loop_epochs = s->loop_steps = s->loop_step_ns = NAN;
     if (o->tell)
         o->tell(o->ctx, s);
     series_add(&o->series, s);

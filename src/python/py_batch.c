@@ -77,6 +77,15 @@ static PyObject *batch_arrays(struct batch_object *self, PyObject *unused)
     return tuple;
 }
 
+/* The program gets it now: the end of the wait for it. */
+static PyObject *batch_deliver(struct batch_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (getpid() == self->owner)
+        fb_deliver_batch(self->batch);
+    Py_RETURN_NONE;
+}
+
 /* A list with one object per sample. */
 static PyObject *list_of(struct batch_object *self, PyObject *(*make)(const fb_batch *b, int place))
 {
@@ -160,6 +169,7 @@ static PyMethodDef batch_methods[] = {
     {"repeats", (PyCFunction)batch_repeats, METH_NOARGS, "which places only fill up a last batch smaller than the world"},
     {"memory", (PyCFunction)batch_memory, METH_NOARGS, "where its arrays lie, and on which device"},
     {"use", (PyCFunction)batch_use, METH_O, "use(stream): it is going to be used there"},
+    {"deliver", (PyCFunction)batch_deliver, METH_NOARGS, "the program gets it now: the end of the wait for it"},
     {"state", (PyCFunction)batch_state, METH_NOARGS, "the loader's state after this batch, as JSON"},
     {"draw", (PyCFunction)batch_draw, METH_O, "the random parameters of one place, as JSON"},
     {0},

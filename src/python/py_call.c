@@ -146,6 +146,14 @@ void keep_state(struct loader_object *self)
         memcpy(self->state, state, (size_t)length + 1);
 }
 
+void keep_state_of(struct loader_object *self, const fb_batch *b)
+{
+    const char *state = fb_batch_state(b);
+    size_t length = strlen(state);
+    if (length > 0 && length < sizeof(self->state))
+        memcpy(self->state, state, length + 1);
+}
+
 void shut(struct loader_object *self)
 {
     if (getpid() != self->owner) {

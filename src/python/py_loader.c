@@ -104,26 +104,27 @@ static PyObject *loader_start_epoch(struct loader_object *self, PyObject *arg)
     return leave_with(self, started < 0 ? raise_failure(self, (int)started, &e) : PyLong_FromLongLong(started));
 }
 
-/* The next batch, or None at the end of the epoch. */
-static PyObject *loader_next(struct loader_object *self, PyObject *unused)
+/* next(asked_ns): the next batch, or None at the end of the epoch. The wait counts from then until the batch's deliver(). */
+static PyObject *loader_next(struct loader_object *self, PyObject *arg)
 {
-    (void)unused;
     struct fb_error e = {0};
     fb_batch *b = NULL;
-    if (enter(self) < 0)
+    unsigned long long asked_ns = PyLong_AsUnsignedLongLong(arg);
+    if (PyErr_Occurred() || enter(self) < 0)
         return NULL;
     BEGIN_ENGINE(self);
-    int rc = fb_next_batch(self->loader, &b, &e);
+    int rc = fb_next_batch_since(self->loader, asked_ns, &b, &e);
     END_ENGINE(self);
     PyObject *result = NULL;
-    if (rc >= 0)
-        keep_state(self);
-    if (rc < 0)
+    if (rc < 0) {
         raise_failure(self, rc, &e);
-    else if (rc == 0)
+    } else if (rc == 0) {
+        keep_state(self);
         result = Py_NewRef(Py_None);
-    else
+    } else {
+        keep_state_of(self, b);
         result = batch_new(PyType_GetModuleState(Py_TYPE((PyObject *)self)), b, self->owner);
+    }
     leave(self);
     return result;
 }
@@ -377,7 +378,7 @@ static PyObject *get_closed(struct loader_object *self, void *unused)
 
 static PyMethodDef loader_methods[] = {
     {"start_epoch", (PyCFunction)loader_start_epoch, METH_O, "starts that epoch, or the next one for -1; returns its number"},
-    {"next", (PyCFunction)loader_next, METH_NOARGS, "the next batch, or None at the end of the epoch"},
+    {"next", (PyCFunction)loader_next, METH_O, "next(asked_ns): the next batch, or None at the end of the epoch"},
     {"set_rank", (PyCFunction)loader_set_rank, METH_VARARGS, "fixes rank and world size; -1, -1: from the environment"},
     {"save_state", (PyCFunction)loader_save_state, METH_NOARGS, "the state after the last batch returned, as JSON"},
     {"load_state", (PyCFunction)loader_load_state, METH_VARARGS, "load_state(json, force): the next epoch started continues there"},

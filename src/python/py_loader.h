@@ -32,6 +32,8 @@ int refuse(enum loader_gate_answer answer);
 /* What a failed call raises: the interrupt that is already set, or the engine's error. Returns NULL always. */
 PyObject *raise_failure(struct loader_object *self, int code, const struct fb_error *e);
 void keep_state(struct loader_object *self);
+/* The batch that was just taken has the same state, written long before. */
+void keep_state_of(struct loader_object *self, const fb_batch *b);
 
 /* What the engine calls; ctx is the loader. */
 void take_line(void *ctx, int level, const char *text);

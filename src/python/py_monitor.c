@@ -158,7 +158,7 @@ static PyMethodDef monitor_methods[] = {
 };
 
 static PyType_Slot monitor_slots[] = {
-    {Py_tp_doc, "_Monitor(look=2): exact waits of a loop; 1: and the machine, 2: and this program's threads and processes."},
+    {Py_tp_doc, "_Monitor(look=2): exact waits of a loop; 1: and the machine, 2: and this program's threads and processes; 3: silent."},
     {Py_tp_new, monitor_new},
     {Py_tp_dealloc, monitor_dealloc},
     {Py_tp_methods, monitor_methods},

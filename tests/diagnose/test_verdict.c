@@ -381,6 +381,24 @@ static void a_loop_that_tells_is_believed(void **state)
     assert_non_null(strstr(v.evidence[v.evidences - 1], "inside next()"));
 }
 
+static void the_steps_of_a_loop_are_its_intervals_in_words_and_in_json(void **state)
+{
+    (void)state;
+    struct snapshot s = telling_row(0.1, 0);
+    s.loop_batches = 10, s.loop_steps = 9, s.loop_step_ns = 9 * 110.6e6, s.loop_wall_ns = s.loop_step_ns + 17e6;
+    struct verdict v = judge(s);
+    assert_non_null(strstr(v.evidence[0], " batches, 110.60 ms from one to the next"));
+    struct text t = {.limit = 1 << 16};
+    verdict_json(&v, &facts, &(struct series){.row = &s, .count = 1}, &(struct json_writer){.out = &t});
+    assert_non_null(strstr(t.data, "\"loop\":{\"epochs\":0,\"batches\":10,"));
+    assert_non_null(strstr(t.data, "\"step_mean_seconds\":0.1106,"));
+    text_free(&t);
+    s = empty_row(0);
+    verdict_json(&v, &facts, &(struct series){.row = &s, .count = 1}, &(struct json_writer){.out = &t});
+    assert_non_null(strstr(t.data, "\"loop\":null"));
+    text_free(&t);
+}
+
 static void a_loop_that_tells_splits_its_waits_as_they_were_seen(void **state)
 {
     (void)state;
@@ -408,6 +426,26 @@ static void a_loaders_own_figures_are_judged_as_a_whole(void **state)
     assert_non_null(strstr(v.remedy[0].change, "threads="));
     for (int i = 0; i < v.remedies; i++)
         assert_null(strstr(v.remedy[i].change, "num_workers"));
+}
+
+/* A loader whose batch_map= takes 6 s of 10: more threads would change nothing. */
+static void what_next_does_by_itself_is_no_lack_of_threads(void **state)
+{
+    (void)state;
+    struct snapshot s = empty_row(10);
+    struct run_facts own = facts;
+    struct verdict v;
+    own.is_engine = own.uses_fullbore = 1;
+    s.wall_s = 10;
+    s.role[ROLE_CONSUMER].wall_ns = 10e9, s.role[ROLE_CONSUMER].cpu_ns = 6e9, s.role[ROLE_CONSUMER].off_ns[WAIT_SLEEP] = 4e9;
+    s.role[ROLE_LOADER].wall_ns = 20e9, s.role[ROLE_LOADER].cpu_ns = 1e9, s.role[ROLE_LOADER].off_ns[WAIT_SLEEP] = 19e9;
+    s.loop_wall_ns = 10e9, s.loop_wait_ns = s.loop_wait_cpu_ns = 6e9, s.loop_batches = 100;
+    diagnose_whole(&s, &own, &v);
+    assert_kind(&v, VERDICT_CPU);
+    near(v.starved_ratio, 0.6);
+    assert_int_equal(v.remedies, 1);
+    assert_non_null(strstr(v.remedy[0].change, "batch_map="));
+    near(v.remedy[0].predicted_gain, 1 / 0.6);
 }
 
 static void what_pillow_costs_is_claimed_only_where_pillow_is(void **state)
@@ -526,8 +564,10 @@ int main(void)
         cmocka_unit_test(bands_are_those_of_the_analyser_people_know),
         cmocka_unit_test(a_series_never_grows_beyond_its_size_and_keeps_its_sums),
         cmocka_unit_test(a_loop_that_tells_is_believed),
+        cmocka_unit_test(the_steps_of_a_loop_are_its_intervals_in_words_and_in_json),
         cmocka_unit_test(a_loop_that_tells_splits_its_waits_as_they_were_seen),
         cmocka_unit_test(a_loaders_own_figures_are_judged_as_a_whole),
+        cmocka_unit_test(what_next_does_by_itself_is_no_lack_of_threads),
         cmocka_unit_test(what_pillow_costs_is_claimed_only_where_pillow_is),
         cmocka_unit_test(halving_the_work_of_a_loop_that_loads_by_itself_leaves_it_in_the_loop),
         cmocka_unit_test(a_quota_stops_the_loop_itself_too),

@@ -66,14 +66,15 @@ static void a_loop_fills_every_figure_of_its_own(void **state)
     loop_open(&l);
     loop_begin_epoch(&l, 1000000000, 2);
     loop_take(&l, 3000000000, 500000000, 0, 4);
+    loop_take(&l, 4500000000, 500000000, 0, 3);
     metrics_clear(&m);
     loop_metrics(&l, &m);
     loop_close(&l);
     for (int i = 0; i < metric_count; i++)
         assert_int_equal(isnan(m.value[i]) == 0, strncmp(metric_table[i].path, "loop.", 5) == 0);
     assert_true(metrics_get(&m, "loop.epochs") == 1 && metrics_get(&m, "loop.epoch_length_batches") == 2);
-    assert_true(metrics_get(&m, "loop.samples") == 4 && metrics_get(&m, "loop.wall_seconds") == 2);
-    assert_true(metrics_get(&m, "loop.exposed_wait_ratio") == 0.25 && metrics_get(&m, "loop.epoch_samples_per_second") == 2);
+    assert_true(metrics_get(&m, "loop.samples") == 7 && metrics_get(&m, "loop.wall_seconds") == 2);
+    assert_true(metrics_get(&m, "loop.exposed_wait_ratio") == 0.5 && metrics_get(&m, "loop.epoch_samples_per_second") == 2);
 }
 
 int main(void)

@@ -18,6 +18,7 @@
 #include "monitor/loop_marks.h"
 #include "meter/loop.h"
 #include "meter/meter.h"
+#include "meter/metrics.h"
 #include "meter/trace.h"
 
 enum { MS = 1000000 };
@@ -54,6 +55,60 @@ static void waits_and_steps_are_exact(void **state)
     assert_true(all.wait_ns == 40 * MS && all.wait_cpu_ns == 16 * MS && all.wall_ns == 100 * MS && epoch.wait_most_ns == 5 * MS);
     assert_true(l->gap_most_ns == 100 * MS && l->first_wait_ns == 5 * MS);
     near((double)fine_quantile(&l->steps, 0.5), 15 * MS, 0.09);
+    loop_close(l);
+    free(l);
+}
+
+static double figure(const struct loop *l, const char *path)
+{
+    struct metrics m;
+    metrics_clear(&m);
+    loop_metrics(l, &m);
+    return metrics_get(&m, path);
+}
+
+/* Few batches, long steps: had the first wait counted as a step, 110.6 ms would be shown as 90 or so. */
+static void rates_are_intervals_over_the_time_of_these_intervals(void **state)
+{
+    (void)state;
+    struct loop *l = calloc(1, sizeof(*l));
+    loop_open(l);
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        uint64_t now = (1 + epoch) * 1000 * MS;
+        loop_begin_epoch(l, now, 5);
+        assert_true(figure(l, "loop.epoch_batches_per_second") == 0);
+        for (int i = 0; i < 5; i++) {
+            now += i ? 110600000 : 10 * MS;
+            loop_take(l, now, 10 * MS, 0, i < 4 ? 32 : 8);
+        }
+        loop_end_epoch(l, now + 100 * MS);
+        assert_true(l->all.steps == 4 * (epoch + 1) && l->epoch.steps == 4);
+    }
+    static const char *const prefixes[] = {"loop.", "loop.epoch_"};
+    for (int i = 0; i < 2; i++) {
+        char path[3][64];
+        static const char *const names[] = {"step_mean_seconds", "batches_per_second", "samples_per_second"};
+        for (int k = 0; k < 3; k++)
+            snprintf(path[k], sizeof(path[k]), "%s%s", prefixes[i], names[k]);
+        near(figure(l, path[0]), 0.1106, 1e-9);
+        near(figure(l, path[1]), 1 / 0.1106, 1e-9);
+        near(figure(l, path[2]), (3 * 32 + 8) / (4 * 0.1106), 1e-9);
+    }
+    loop_close(l);
+    free(l);
+}
+
+/* The time from the beginning of an epoch to asking for its first batch belongs to the program. */
+static void what_the_program_does_before_its_first_batch_is_neither_wait_nor_step(void **state)
+{
+    (void)state;
+    struct loop *l = calloc(1, sizeof(*l));
+    loop_open(l);
+    loop_begin_epoch(l, 1000 * MS, 2);
+    loop_take(l, UINT64_C(9000) * MS, 20 * MS, 0, 1);
+    loop_take(l, UINT64_C(9080) * MS, 20 * MS, 0, 1);
+    near(figure(l, "loop.wall_seconds"), 0.1, 1e-9);
+    near(figure(l, "loop.exposed_wait_ratio"), 0.4, 1e-9);
     loop_close(l);
     free(l);
 }
@@ -114,13 +169,16 @@ static void a_loop_tells_its_batches_to_whoever_watches(void **state)
     loop_marks_take(&told, &row);
     near(row.loop_wall_ns, 100.0 * MS, 1e-9);
     near(row.loop_wait_ns, 40.0 * MS, 1e-9);
+    near(row.loop_step_ns, 90.0 * MS, 1e-9);
+    assert_true(row.loop_steps == 6);
     assert_true(row.loop_batches == 8 && row.loop_epochs == 2);
     struct loop_summary s;
     assert_true(loop_summarise(m, (uint64_t)n, &s));
     assert_true(s.batches == 8 && s.epochs == 2);
     near(s.step_p50_s, 0.015, 1e-9);
+    near(s.step_mean_s, 0.015, 1e-9);
     near(s.gap_most_s, 0.1, 1e-9);
-    near(s.rate[1], 4 / 0.050, 1e-9);
+    near(s.rate[1], 1 / 0.015, 1e-9); /* three intervals, not four batches, in their 45 ms */
     near(s.wait_ratio, 0.4, 1e-9);
     marks_reader_close(&r);
     assert_int_equal(access(r.path, F_OK), -1);
@@ -250,6 +308,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_and_steps_are_exact),
+        cmocka_unit_test(rates_are_intervals_over_the_time_of_these_intervals),
+        cmocka_unit_test(what_the_program_does_before_its_first_batch_is_neither_wait_nor_step),
         cmocka_unit_test(quantiles_are_right_to_nine_percent_at_any_size),
         cmocka_unit_test(clocks_that_disagree_never_make_a_wait_longer_than_its_step),
         cmocka_unit_test(a_loop_tells_its_batches_to_whoever_watches),

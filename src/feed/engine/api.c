@@ -92,9 +92,26 @@ int64_t fb_start_epoch(fb_loader *l, int64_t epoch, struct fb_error *e)
 int fb_next_batch(fb_loader *l, fb_batch **out, struct fb_error *e)
 {
     struct slot *s;
-    int rc = feed_next(feed_of(l), &s, e ? e : &(struct fb_error){0});
+    int rc = feed_next(feed_of(l), 0, &s, e ? e : &(struct fb_error){0});
+    *out = (fb_batch *)s;
+    if (rc == 1)
+        delivery_done(feed_of(l), s);
+    return rc;
+}
+
+int fb_next_batch_since(fb_loader *l, uint64_t asked_ns, fb_batch **out, struct fb_error *e)
+{
+    struct slot *s;
+    int rc = feed_next(feed_of(l), asked_ns, &s, e ? e : &(struct fb_error){0});
     *out = (fb_batch *)s;
     return rc;
+}
+
+void fb_deliver_batch(fb_batch *b)
+{
+    struct feed *f = slot_of(b)->owner;
+    if (f->pid == getpid())
+        delivery_done(f, slot_of(b));
 }
 
 int fb_batch_size(const fb_batch *b)

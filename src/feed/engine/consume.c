@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "base/thread.h"
 #include "feed/crew.h"
+#include "feed/delivery.h"
 #include "meter/trace.h"
 
 enum { ASK_EVERY_NS = 100000000 };
@@ -125,6 +126,7 @@ static int start_planner(struct feed *f, struct fb_error *e)
 
 int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
 {
+    uint64_t entered_ns = clock_now_ns();
     FB_TRY(feed_check_usable(f, e));
     FB_TRY(feed_resolve(f, e));
     FB_TRY(feed_check_memory(f, crew_least_memory(f), e));
@@ -144,8 +146,7 @@ int64_t feed_start_epoch(struct feed *f, int64_t epoch, struct fb_error *e)
     f->epoch_redraws = 0;
     error_clear(&f->epoch_error);
     error_clear(&f->plan_error);
-    f->last_return_ns = clock_now_ns();
-    loop_begin_epoch(&f->loop, f->last_return_ns, f->takes_order ? 0 : r.batches);
+    delivery_begin_epoch(f, entered_ns, f->takes_order ? 0 : r.batches);
     atomic_store_explicit(&f->is_consuming, true, memory_order_release); /* with what feed_resolve found: other feeds add it up */
     pthread_cond_signal(&f->planner_wakes);
     pthread_mutex_unlock(&f->lock);
@@ -163,18 +164,24 @@ static int fail_with(const struct fb_error *why, struct fb_error *e)
     return why->code;
 }
 
+static bool is_head_ready(const struct feed *f)
+{
+    return f->ahead_first && f->ahead_first->state == SLOT_READY;
+}
+
 /* f->lock is held. Waits for the head of the line. */
 static int wait_for_head(struct feed *f, struct fb_error *e)
 {
+    if (is_head_ready(f))
+        return 0;
     f->is_consumer_waiting = true;
     pthread_cond_signal(&f->planner_wakes); /* it may want to look further ahead */
     int rc = 0;
     uint64_t ask_at = clock_now_ns() + ASK_EVERY_NS;
     atomic_store_explicit(&f->waiting_since_ns, clock_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&f->is_starving, true, memory_order_relaxed);
-    if (!(f->ahead_first && f->ahead_first->state == SLOT_READY))
-        crew_hurry(f);
-    while (!(f->ahead_first && f->ahead_first->state == SLOT_READY)) {
+    crew_hurry(f);
+    while (!is_head_ready(f)) {
         if (f->is_closing) {
             rc = error_set(e, FB_E_STATE, "feed", "the loader was closed while it waited for a batch");
             break;
@@ -267,24 +274,6 @@ static struct slot *pop_head(struct feed *f)
     return s;
 }
 
-static void count_wait(struct feed *f, uint64_t called_ns, const struct slot *s)
-{
-    uint64_t now = clock_now_ns(), waited = now - called_ns;
-    loop_take(&f->loop, now, waited, 0, s->count);
-    if (trace_is_on())
-        trace_deliver(&f->meter, f->last_return_ns, called_ns, now);
-    histogram_add(&f->wait_histogram, waited);
-    struct stage_meter *m = &f->meter.shard[0].stage[STAGE_DELIVER];
-    meter_add(&m->wait_in_ns, waited);
-    meter_add(&m->busy_ns, called_ns > f->last_return_ns ? called_ns - f->last_return_ns : 0);
-    meter_add(&m->wait_out_ns, now - waited > s->ready_ns ? now - waited - s->ready_ns : 0);
-    meter_add(&m->items, s->count);
-    meter_add(&m->bytes, s->shape->bytes);
-    if (!atomic_load_explicit(&f->first_batch_ns, memory_order_relaxed))
-        atomic_store_explicit(&f->first_batch_ns, now - f->opened_ns, memory_order_relaxed);
-    f->last_return_ns = now;
-}
-
 /* f->lock is held. */
 static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
 {
@@ -297,12 +286,11 @@ static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
     }
     if (f->live_next == f->live.batches) {
         feed_end_epoch(f);
-        loop_end_epoch(&f->loop, clock_now_ns());
+        delivery_end_epoch(f);
         return 0;
     }
     if (f->takes_order && !given_has_batch(f, &f->live, f->live_next))
         return error_set(e, FB_E_STATE, "order", "the samples given with fb_push_order have run out");
-    uint64_t called_ns = clock_now_ns();
     FB_TRY(wait_for_head(f, e));
     struct slot *s = pop_head(f);
     int rc = check_batch(f, s, e);
@@ -314,7 +302,6 @@ static int take_batch(struct feed *f, struct slot **out, struct fb_error *e)
         return rc;
     }
     device_copy_taken(f, s);
-    count_wait(f, called_ns, s);
     f->live_next++;
     f->at.position = s->end;
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
@@ -348,8 +335,9 @@ void feed_end_trace(struct feed *f)
     }
 }
 
-int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
+int feed_next(struct feed *f, uint64_t asked_ns, struct slot **out, struct fb_error *e)
 {
+    uint64_t entered_ns = asked_ns ? asked_ns : clock_now_ns(), cpu_ns = delivery_cpu_ns(f);
     *out = NULL;
     FB_TRY(feed_check_usable(f, e));
     bool must_warn = false;
@@ -365,8 +353,6 @@ int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
         audit_end(f, rc == 0 ? "done" : "failed");
     if (rc == 0 && was_live)
         say_epoch(f);
-    if (trace_is_on() && trace_is_over(&f->meter))
-        feed_end_trace(f);
     if (must_warn)
         log_line(&f->log, LOG_WARN, "%s",
                  is_cramped
@@ -374,6 +360,8 @@ int feed_next(struct feed *f, struct slot **out, struct fb_error *e)
                        "(raise memory=, lower batch_size=, or drop batches sooner)"
                      : "more than two batches are kept by the program; each further one takes memory outside the budget (copy what "
                        "you need, or drop batches sooner)");
+    if (rc == 1)
+        delivery_take(f, *out, entered_ns, cpu_ns, asked_ns != 0);
     return rc;
 }
 
@@ -384,6 +372,7 @@ void feed_release(struct slot *s)
         return;
     if (f->pid != getpid())
         return; /* a forked child's copy: the parent has the real one */
+    uint64_t since_ns = clock_now_ns();
     device_copy_released(f, s);
     pthread_mutex_lock(&f->lock);
     if (!s->is_given)
@@ -399,5 +388,6 @@ void feed_release(struct slot *s)
             device_copy_slot_free(f, s);
         pthread_mutex_unlock(&f->lock);
     }
+    meter_add(&f->release_ns, clock_now_ns() - since_ns);
     feed_unref(f);
 }

@@ -98,6 +98,7 @@ void feed_unref(struct feed *f)
     pthread_cond_destroy(&f->device_copy.wakes);
     pthread_mutex_destroy(&f->lock);
     pthread_mutex_destroy(&f->bad_lock);
+    pthread_mutex_destroy(&f->delivery.lock);
     free(f);
 }
 
@@ -196,7 +197,7 @@ void feed_close(struct feed *f)
     if (f->pid != getpid())
         return; /* the parent's threads are not here: nothing can be taken down in a forked child */
     feed_end_trace(f);
-    loop_close(&f->loop);
+    delivery_close(f);
     bool is_asked = ask_to_end(f);
     uint32_t late = f->has_joined ? crew_quiet(f, threads_end_ns) : 0;
     if (!is_asked && late == 0)

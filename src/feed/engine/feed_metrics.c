@@ -34,6 +34,7 @@ static void fill_progress(struct metrics *m, struct feed *f)
     metrics_set_ns(m, "load_p50_seconds", histogram_quantile(&f->load_histogram, 0.5));
     metrics_set_ns(m, "load_p99_seconds", histogram_quantile(&f->load_histogram, 0.99));
     metrics_set_ns(m, "first_batch_seconds", meter_get(&f->first_batch_ns));
+    metrics_set_ns(m, "release_seconds", meter_get(&f->release_ns));
     metrics_set(m, "changed_files", meter_get(&f->changed));
     metrics_set(m, "left_behind_threads", crew_left_behind());
     metrics_set(m, "left_behind_reads", feed_left_reads());

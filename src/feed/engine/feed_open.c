@@ -340,7 +340,7 @@ int feed_open(const fb_options *o, struct feed **out, struct fb_error *e)
         return error_set_errno(e, "feed", ENOMEM, "open a loader");
     memset(f, 0, sizeof(*f));
     f->dataset.root_fd = f->object_fd = -1;
-    loop_open(&f->loop);
+    delivery_open(f);
     int rc = open_parts(f, o, e);
     if (rc < 0) {
         feed_close(f);

@@ -3,7 +3,7 @@
  *
  * Workers that are idle while the consumer waits can only wait for storage (or for one slow sample); workers that are idle while it does
  * not wait are ahead of it. So idle time counts as waiting for files up to the consumer's wait. The wait for the very first batch is
- * start-up.
+ * start-up. What a binding does with a batch before the program has it (conversion, batch_map=) is the consumer's own work, inside next().
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,11 +39,17 @@ static void fill_consumer(struct feed *f, struct snapshot *s)
     struct role_figures *c = &s->role[ROLE_CONSUMER];
     wall = wall > 0 ? wall : 0;
     wait = least(wait > 0 ? wait : 0, wall);
+    double own = least(get(&f->convert_ns), wait);
     s->wall_s = s->at_s = wall / 1e9;
     c->threads = c->processes = 1;
     c->wall_ns = wall;
-    c->off_ns[WAIT_LOCK] = wait;
+    c->cpu_ns = own;
+    c->off_ns[WAIT_LOCK] = wait - own;
     c->off_ns[WAIT_SLEEP] = wall - wait;
+    s->loop_wall_ns = wall, s->loop_wait_ns = wait, s->loop_wait_cpu_ns = own;
+    s->loop_batches = g.batches > 0 ? (double)g.batches - 1 : 0;
+    s->loop_epochs = get(&f->loop.epochs);
+    s->loop_steps = g.steps, s->loop_step_ns = g.step_ns;
 }
 
 /* The engine's own clocks say how long workers were at it; what they wanted of a core and did not get is in there. */

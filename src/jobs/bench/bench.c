@@ -127,13 +127,13 @@ static void take(struct bench *b, fb_batch *batch, bool is_first_of_epoch, uint6
 
 static int run_epoch(struct bench *b, struct bench_result *out, struct fb_error *e)
 {
+    uint64_t asked_ns = clock_now_ns(); /* starting an epoch is waiting for its first batch */
     int64_t epoch = fb_start_epoch(b->loader, FB_NEXT_EPOCH, e);
     if (epoch < 0)
         return (int)epoch;
     bool is_first = true;
-    for (;;) {
+    for (;; asked_ns = clock_now_ns()) {
         fb_batch *batch;
-        uint64_t asked_ns = clock_now_ns();
         int rc = fb_next_batch(b->loader, &batch, e);
         if (rc <= 0)
             return rc;

@@ -73,8 +73,8 @@ static void print_loop(const struct report_side *s, struct text *out)
         return;
     text_printf(out, "  %llu batches in %d epochs", (unsigned long long)l->batches, l->epochs);
     if (isfinite(l->step_p50_s) && isfinite(l->step_p99_s) && isfinite(l->step_variation)) /* two batches have one step between them */
-        text_printf(out, "; step p50 %.1f, p99 %.1f ms, variation %.0f %%", 1e3 * l->step_p50_s, 1e3 * l->step_p99_s,
-                    100 * l->step_variation);
+        text_printf(out, "; step mean %.1f, p50 %.1f, p99 %.1f ms, variation %.0f %%", 1e3 * l->step_mean_s, 1e3 * l->step_p50_s,
+                    1e3 * l->step_p99_s, 100 * l->step_variation);
     text_printf(out, "\n");
 }
 

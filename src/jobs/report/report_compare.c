@@ -51,6 +51,7 @@ static int loop_rows(const struct report_side *a, const struct report_side *b, s
     enum { EPOCHS_SHOWN = 12 };
     const struct loop_summary *x = &a->loop, *y = &b->loop;
     int n = 0;
+    row[n++] = (struct comparison_row){"step time, mean", "ms", told(a, 1e3 * x->step_mean_s), told(b, 1e3 * y->step_mean_s), 1, -1};
     row[n++] = (struct comparison_row){"step time, p50", "ms", told(a, 1e3 * x->step_p50_s), told(b, 1e3 * y->step_p50_s), 1, -1};
     row[n++] = (struct comparison_row){"step time, p99", "ms", told(a, 1e3 * x->step_p99_s), told(b, 1e3 * y->step_p99_s), 1, -1};
     row[n++] =
@@ -121,8 +122,8 @@ static void put_steps(struct text *t, const struct loop_summary *l)
     text_printf(t, "<h2>Steps, as reported by the program</h2><section class=\"card\"><table><tbody>");
     text_printf(t, "<tr><td>batches</td><td class=\"n\">%llu in %d epochs</td></tr>", (unsigned long long)l->batches, l->epochs);
     if (isfinite(l->step_p50_s) && isfinite(l->step_p99_s)) /* two batches have one step between them */
-        text_printf(t, "<tr><td>step time, p50 and p99</td><td class=\"n\">%.1f and %.1f ms</td></tr>", 1e3 * l->step_p50_s,
-                    1e3 * l->step_p99_s);
+        text_printf(t, "<tr><td>step time: mean, p50 and p99</td><td class=\"n\">%.1f, %.1f and %.1f ms</td></tr>", 1e3 * l->step_mean_s,
+                    1e3 * l->step_p50_s, 1e3 * l->step_p99_s);
     if (isfinite(l->step_variation))
         text_printf(t, "<tr><td>step time, variation</td><td class=\"n\">%.0f %%</td></tr>", 100 * l->step_variation);
     if (isfinite(l->wait_ratio))
@@ -144,11 +145,14 @@ void page_loop(struct text *t, const struct report_side *s)
     text_printf(t, "<div class=\"pair\"><div>");
     put_steps(t, l);
     text_printf(t, "</div><div><h2>Epochs</h2><section class=\"card\"><table><tbody>");
-    for (int i = 0; i < l->epochs && i < LOOP_EPOCHS && isfinite(l->rate[i]); i++)
+    for (int i = 0; i < l->epochs && i < LOOP_EPOCHS; i++) {
+        if (!isfinite(l->rate[i])) /* an epoch of one batch has no steps */
+            continue;
         text_printf(t,
                     "<tr><td class=\"n\">%d</td><td style=\"width:60%%\"><span class=\"bar\" style=\"width:%.0f%%\"></span></td>"
                     "<td class=\"n\">%.2f it/s</td></tr>",
                     i + 1, most > 0 ? 100 * l->rate[i] / most : 0, l->rate[i]);
+    }
     text_printf(t, "</tbody></table></section></div></div>\n");
 }
 

@@ -26,6 +26,8 @@ struct watch {
     bool line_is_on, is_looking;
 };
 
+static const uint64_t marks_least_ns = 20000000; /* a last interval so short is kept for the marks in it */
+
 /* ---- what comes in ---- */
 
 /* Marks of the interval: into the row, and into the recording with times of its own clock. */
@@ -98,8 +100,8 @@ static void run(struct watch *w)
         if (clock_now_ns() >= w->observer.tick_at && observer_step(&w->observer))
             show_row(w);
     }
-    uint64_t now = clock_now_ns();
-    if (now - w->observer.sampler.interval_ns > w->observer.interval_ns / 4) {
+    uint64_t now = clock_now_ns(), least_ns = w->told.loops ? marks_least_ns : w->observer.interval_ns / 4;
+    if (now - w->observer.sampler.interval_ns > least_ns) {
         observer_take(&w->observer, now);
         show_row(w);
     }

@@ -15,7 +15,7 @@ from .loader import Loader
 
 T = TypeVar("T")
 _KNOWN = "_fullbore_monitor"  # where a loader keeps its monitor: a cycle, which ends with the loader
-LOOK_NOT, LOOK_MACHINE, LOOK_PROGRAM = 0, 1, 2
+LOOK_PROGRAM, LOOK_SILENT = 2, 3  # silent: the loader tells whoever watches itself
 LEAST_SECONDS = 1.0  # between two lines: an epoch of a second needs no ten of them
 UNSIZED_SECONDS = 30.0  # between lines when nobody knows how long the epoch is
 
@@ -45,7 +45,7 @@ class Monitor(Explains, Generic[T]):
     def __init__(self, iterable: Iterable[T]) -> None:
         self._iterable = iterable
         self._loader = iterable if isinstance(iterable, Loader) else None  # knows its own threads better than any look at them
-        self._core = _fullbore._Monitor(LOOK_PROGRAM if self._loader is None else LOOK_NOT)
+        self._core = _fullbore._Monitor(LOOK_PROGRAM if self._loader is None else LOOK_SILENT)
         self._every, self._quiet = 0.1, False
         self._say: Callable[[str], None] = _to_stderr
         self._epochs = 0
@@ -54,22 +54,23 @@ class Monitor(Explains, Generic[T]):
             setattr(iterable, _KNOWN, self)
 
     def __iter__(self) -> Iterator[T]:
-        length = self._length()
-        core, line = self._core, _Line(self, length)
-        core.begin(length)
+        core = self._core
         core.ask()  # starting workers is waiting for the first batch, too
+        length = self._length()
+        line = _Line(self, length)
+        core.begin(length)
         iterator = iter(self._iterable)
         try:
             while True:
                 try:
-                    batch = next(iterator)
+                    batch = [next(iterator)]
                 except StopIteration:
                     break
-                core.take(samples_of(batch))
-                line.step()
-                yield batch
-                del batch  # what the loop has let go is not kept by us
+                line.count()
+                core.take(samples_of(batch[0]))
+                yield batch.pop()  # not kept by us: when the loop lets it go, it is freed, in the loop's own time
                 core.ask()
+                line.say_sometimes()  # the loop waits for that, too
         finally:
             core.end()
             self._epochs += 1
@@ -122,8 +123,10 @@ class _Line:
         self._is_quiet = owner._quiet
         self._said = time.monotonic()
 
-    def step(self) -> None:
+    def count(self) -> None:
         self._done += 1
+
+    def say_sometimes(self) -> None:
         if self._is_quiet or (self._stride and (self._done % self._stride or self._done == self._length)):
             return
         now = time.monotonic()
@@ -150,7 +153,8 @@ class _Line:
 
     def _pace(self) -> str:
         loop = self._owner._figures()
-        return (f"{loop['epoch_batches_per_second']:.1f} it/s | loader avg {1e3 * loop['epoch_wait_mean_seconds']:.1f} "
+        rate = loop["epoch_batches_per_second"]  # 0: there was one batch
+        return (f"{f'{rate:.1f}' if rate else 'n/a'} it/s | loader avg {1e3 * loop['epoch_wait_mean_seconds']:.1f} "
                 f"max {1e3 * loop['epoch_wait_max_seconds']:.1f} ms")
 
 

@@ -49,7 +49,7 @@ class Dataset:
         core = self._single
         core.start_epoch(0)
         core.push_order(np.array([i % count], np.uint64), True)
-        batch = core.next()
+        batch = core.next(0)
         assert batch is not None
         return tuple(array[0] for array in Batch._of(batch, converter(self._loader._arguments["framework"])))
 

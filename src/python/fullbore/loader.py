@@ -148,6 +148,7 @@ class Loader(Explains):
 
     def __iter__(self) -> Iterator[Batch]:
         """Starts the next epoch, or the one that ``set_epoch`` named; after ``load_state_dict``, continues there."""
+        asked_ns = time.monotonic_ns()
         running = self._iterator()
         if running is not None and not running.is_over and not running.is_spent and not self.closed:
             if running.has_begun:
@@ -165,6 +166,7 @@ class Loader(Explains):
         self._is_untouched, self._is_continued = True, False
         epoch = _Epoch(self, self._core, converter(self._framework), self._order)
         self._iterator = weakref.ref(epoch)
+        epoch.starting_ns = time.monotonic_ns() - asked_ns
         return epoch
 
     def _is_begun_anew(self) -> bool:
@@ -444,13 +446,19 @@ class Loader(Explains):
 
 
 class _Epoch(Iterator[Batch]):
-    """A running epoch. It keeps its loader alive; the loader does not keep it, so a loop that is left early ends the epoch at once."""
+    """A running epoch. It keeps its loader alive; the loader does not keep it, so a loop that is left early ends the epoch at once.
+
+    The engine counts as exposed wait what passes from the first line of ``__next__`` to its last, and ``iter()`` before the first batch.
+    """
 
     def __init__(self, loader: Loader, core: _fullbore._Loader, convert: Converter, order: Order | None) -> None:
         self._loader = loader
         self._core = core
         self._convert = convert
         self._order = order
+        self._finish, self._batch_map = loader._finish, loader._arguments["batch_map"]
+        self._pins = bool(loader._arguments["pin_memory"])
+        self.starting_ns = 0  # what iter() took, until there is a batch
         self.has_begun = False
         self._left = core.ranks()[0]  # 0: not known
         self.is_spent = False  # every batch was taken, though nobody has asked for one more
@@ -458,6 +466,7 @@ class _Epoch(Iterator[Batch]):
         self._is_abandoned = False
 
     def __next__(self) -> Batch:
+        asked_ns = time.monotonic_ns()
         if self._is_abandoned:
             raise Error("this iterator was ended by load_state_dict or by another iterator", stage="feed",
                         remedy="take a new one: iter(loader)")
@@ -467,21 +476,25 @@ class _Epoch(Iterator[Batch]):
         try:
             if self._order is not None:
                 self._order.advance()
-            core = self._core.next()
+            core = self._core.next(asked_ns - self.starting_ns)
         except Error:
             self.is_over = not self._core.closed  # a closed loader says so every time
             raise
         if core is None:
             self.is_over = True
             raise StopIteration
-        self._left -= 1
-        self.is_spent = self._left == 0 or self._order is not None and self._order.is_used_up
-        batch = Batch._of(core, self._convert)
-        if self._loader._arguments["pin_memory"]:
-            batch._use_now()
-        if self._loader._finish is not None:
-            batch = self._loader._finish(batch)
-        return batch if self._loader._arguments["batch_map"] is None else self._mapped(batch)
+        try:
+            self.starting_ns = 0
+            self._left -= 1
+            self.is_spent = self._left == 0 or self._order is not None and self._order.is_used_up
+            batch = Batch._of(core, self._convert)
+            if self._pins:
+                batch._use_now()
+            if self._finish is not None:
+                batch = self._finish(batch)
+            return batch if self._batch_map is None else self._mapped(batch)
+        finally:
+            core.deliver()
 
     def count_again(self) -> None:
         """Batches were left out."""
@@ -490,7 +503,7 @@ class _Epoch(Iterator[Batch]):
 
     def _mapped(self, batch: Batch) -> Any:
         since = time.perf_counter()
-        result = self._loader._arguments["batch_map"](batch)
+        result = self._batch_map(batch)
         self._loader._batch_map_seconds += time.perf_counter() - since
         return batch._like(result) if type(result) is tuple else result
 
