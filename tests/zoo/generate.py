@@ -168,8 +168,8 @@ def network(r: random.Random, plan: Plan) -> Plan:
 def memory(r: random.Random, plan: Plan) -> Plan:
     """A mapped file larger than the memory the program may use. Without torch, whose size would be most of the limit."""
     plan = dataclasses.replace(plan, loader=r.choice(("none", "queue_threads", "queue_processes")), source="mapped", limit="memory",
-                               limit_value=180e6, step=r.choice(("sleep", "one")), batch=r.choice((8, 16)))
-    return dataclasses.replace(plan, step_ms=r.uniform(4, 12))
+                               limit_value=180e6, step=r.choice(("sleep", "one")), batch=r.choice((2, 4)))
+    return dataclasses.replace(plan, step_ms=r.uniform(15, 60))
 
 
 def collate(r: random.Random, plan: Plan) -> Plan:
@@ -280,6 +280,8 @@ def lock_removed(plan: Plan) -> dict:
 
 def cpu_removed(plan: Plan) -> dict:
     """Decoding replaced by an array that is ready; what is read is still read."""
+    if plan.loader == "fullbore":
+        return {**READY, "loader": "none"}
     return {"scale": 0, "collate_ms": 0}
 
 

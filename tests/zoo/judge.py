@@ -50,7 +50,8 @@ def line_of(j: Judgement) -> str:
     said = f"{100 * j.starved_said:.0f}" if j.starved_said is not None else "n/a"
     mark = "unstable" if not j.is_stable else "right" if j.score == 1 else "half" if j.score == 0.5 else "WRONG"
     return (f"{j.subject:<6}{j.label:<30}{mark:<9}{j.verdict:<28}truth: {losses(j)}; starved {100 * j.starved_true:.0f} said {said}; "
-            f"cause removed {times(j.removed_gain)}, all {times(j.best_gain)}; remedy {j.gain_is} {times(j.predicted_gain)}/{times(j.measured_gain)}")
+            f"cause removed {times(j.removed_gain)}, all {times(j.best_gain)}; "
+            f"remedy {j.gain_is}: said {times(j.predicted_gain)}, measured {times(j.measured_gain)}")
 
 
 def with_gains(stable: list[Judgement]) -> list[Judgement]:

@@ -158,7 +158,7 @@ class Judgement:
     remedy: str = ""
     predicted_gain: float | None = None
     measured_gain: float | None = None
-    gain_is: str = "none"  # near, far, miss (does not apply, or none where one is due), none; unsteady: cannot be measured
+    gain_is: str = "none"  # near, far, miss (does not apply, or none where one is due), none, unsteady, untried
     best_gain: float | None = None
     is_false_nothing: bool = False
     why: str = ""
@@ -219,6 +219,9 @@ def judge_remedy(j: Judgement, subject: Subject, seconds: float, before: list[fl
         j.gain_is = "none" if j.cause == NOTHING or sum(j.lost.values()) < 2 * of.LEAST_LOSS else "miss"
         return
     j.remedy, j.predicted_gain = remedies[0]["change"], remedies[0]["predicted_gain"]
+    if subject.plan.loader == "fullbore" and j.remedy.startswith("halve the CPU"):
+        j.gain_is = "untried"  # nothing here does that
+        return
     change = subject.applied(j.remedy)
     if change is None or j.predicted_gain is None:
         j.gain_is = "miss"

@@ -327,8 +327,8 @@ class Step:
         crunch(ms)
 
     def run_all(self, ms: float) -> None:
-        """A fixed amount of work: 4 ms for each product on two cores, or as fast as the machine is."""
-        for _ in range(max(1, round(ms / 4))):
+        """A fixed amount of work: about 7 ms of each core for a product, on two cores."""
+        for _ in range(max(1, round(ms / 7))):
             self.multiply(self.weights, self.weights)
 
     def run_syncs(self, ms: float) -> None:
