@@ -143,6 +143,10 @@ def summary_of(path: Path) -> dict:
     return {name: summary.get(name) for name in KEPT}
 
 
+class Late(Exception):
+    """There is no time left to begin a run."""
+
+
 @functools.cache
 def digest(*paths: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:12]
@@ -158,9 +162,6 @@ class Runs:
             run = json.loads(line)
             self.found[run["key"]] = run
 
-    def is_late(self) -> bool:
-        return time.monotonic() > self.deadline
-
     def key(self, program: Path, subject: str, change: Change, seconds: float, again: int, is_watched: bool, uses_fullbore: bool) -> str:
         of = digest(program, STOPWATCH, HERE / "generate.py") + (" " + self.binary if is_watched or uses_fullbore else "")
         return f"{of} {subject} | {change} | {'watched' if is_watched else 'alone'} {seconds:g} s #{again}"
@@ -168,7 +169,7 @@ class Runs:
     def generated(self, seed: int, change: Change = Change(), *, seconds: float, is_watched: bool = False, again: int = 0) -> dict:
         plan = variant(seed, list(change.without), list(change.settings))
         key = self.key(GENERATED, str(seed), change, seconds, again, is_watched, plan.monitor or plan.loader == "fullbore")
-        if key not in self.found:
+        if self.is_due(key):
             with surroundings(plan, self.data) as (before, after):
                 command = [*before, sys.executable, str(GENERATED), "--seed", str(seed), *change.words, "--data", str(self.data), *after]
                 self.keep(key, self.run(command, seconds, is_watched))
@@ -177,12 +178,17 @@ class Runs:
     def script(self, script: Script, words: tuple[str, ...] = (), *, seconds: float, is_watched: bool = False, again: int = 0) -> dict:
         program = HERE / "programs/scripts" / f"{script.name}.py"
         key = self.key(program, script.name, Change(settings=words), seconds, again, is_watched, False)
-        if key not in self.found:
+        if self.is_due(key):
             if script.plan.source in FOLDERS:
                 prepare(self.data / FOLDERS[script.plan.source], False)
             command = [sys.executable, str(program), *words, "--data", str(self.data)]
             self.keep(key, self.run(command, seconds, is_watched))
         return self.found[key]
+
+    def is_due(self, key: str) -> bool:
+        if key not in self.found and time.monotonic() > self.deadline:
+            raise Late
+        return key not in self.found
 
     def keep(self, key: str, run: dict) -> None:
         self.found[key] = {"key": key, **run}

@@ -7,9 +7,9 @@ Each program is run watched, with its own clock running unseen; once more by its
 nobody: "unstable", not counted as right); with its largest cause removed; with the first remedy applied; and, when the verdict says that
 nothing can be gained, with the step alone. What counts as right is in judgement.py. Rules may be tuned on even seeds; odd seeds judge.
 
-Runs are kept in --results (default build/zoo-generated.jsonl), so the next call goes on; --minutes begins no program after that time, and
-the exit code is then 4. Else it is 1 if a verdict was a false "nothing can be gained", 0 if not. A quiet machine is needed: who shares the
-cores takes part in what is measured.
+Runs are kept in --results (default build/zoo-generated.jsonl), so the next call goes on; --minutes begins no run after that time, the
+tables show what there is, and the exit code is 4. Else it is 1 if a verdict was a false "nothing can be gained", 0 if not. A quiet machine
+is needed: who shares the cores takes part in what is measured.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from generate import draw, seeds_of
-from generated_runs import Runs, make_data
+from generated_runs import Late, Runs, make_data
 from judgement import NOTHING, Judgement, Subject, judge, subject_of_script, subject_of_seed
 from scripts import SCRIPTS
 
@@ -121,17 +121,19 @@ def chosen(options: argparse.Namespace, runs: Runs) -> list[Subject]:
     return [subject_of_seed(s, runs) for s in seeds if not words or any(word in draw(s).label for word in words)]
 
 
-def judge_all(subjects: list[Subject], options: argparse.Namespace, runs: Runs) -> tuple[list[Judgement], int]:
+def judge_all(subjects: list[Subject], seconds: float) -> tuple[list[Judgement], int]:
     """What was found, and how many are left."""
-    found = []
-    for at, subject in enumerate(subjects):
-        if runs.is_late():
-            return found, len(subjects) - at
-        result = judge(subject, options.seconds)
+    found, left = [], 0
+    for subject in subjects:
+        try:
+            result = judge(subject, seconds)
+        except Late:
+            left += 1
+            continue
         print(line_of(result) if isinstance(result, Judgement) else f"{subject.name:<6}{subject.label:<30}{result}", flush=True)
         if isinstance(result, Judgement):
             found.append(result)
-    return found, 0
+    return found, left
 
 
 def options_of() -> argparse.Namespace:
@@ -142,7 +144,7 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="WORD,...", help="classes with one of these words in their name; names of scripts")
     parser.add_argument("--scripts", action="store_true", help="the scripts in public style instead of generated programs")
     parser.add_argument("--seconds", type=float, default=7, help="of a watched run, after its first batch")
-    parser.add_argument("--minutes", type=float, default=0, help="begin no program after that (default: no limit)")
+    parser.add_argument("--minutes", type=float, default=0, help="begin no run after that (default: no limit)")
     parser.add_argument("--results", type=Path, default=ROOT / "build/zoo-generated.jsonl", help="keep runs there")
     parser.add_argument("--fresh", action="store_true", help="forget the runs that are kept")
     parser.add_argument("--json", type=Path, default=ROOT / "build/zoo-generated.json", help="write the table there, too")
@@ -159,7 +161,7 @@ def main() -> int:
         options.results.unlink(missing_ok=True)
     make_data(options.data)
     runs = Runs(options.command, options.data, options.results, options.minutes, options.show)
-    found, left = judge_all(chosen(options, runs), options, runs)
+    found, left = judge_all(chosen(options, runs), options.seconds)
     table = print_tables(found)
     options.json.write_text(json.dumps({**table, "left": left}, indent=1) + "\n")
     if left:
