@@ -8,6 +8,7 @@ Its limits are set by whoever starts it (../generated_runs.py). With --truth it 
 
 import argparse
 import collections
+import contextlib
 import gc
 import itertools
 import json
@@ -152,9 +153,10 @@ def serve(plan: Plan) -> None:
     print(server.getsockname()[1], flush=True)
 
     def answer(client: socket.socket) -> None:
-        while client.recv(4):
-            time.sleep(plan.answer_ms / 1e3)
-            client.sendall(struct.pack("<I", 60000) + bytes(60000))
+        with contextlib.suppress(ConnectionError):  # the loader was ended
+            while client.recv(4):
+                time.sleep(plan.answer_ms / 1e3)
+                client.sendall(struct.pack("<I", 60000) + bytes(60000))
 
     while True:
         client, _ = server.accept()

@@ -39,7 +39,7 @@ class Stopwatch:
         self.loop: dict[str, list[float]] = {}  # what the loop did: wall, CPU, how often
         self.inside: dict[str, list[float]] = {}  # "next read": what the main thread did inside next()
         self.kind = ""
-        self.steps, self.first_at = 0, 0.0
+        self.steps, self.first_at, self.over_at = 0, 0.0, 0.0
         self.begun_at, self.base = 0.0, ({}, {}, [], 0)
 
     # ---- loaders
@@ -88,6 +88,7 @@ class Stopwatch:
         self.steps += 1
         if not self.begun_at and now - self.first_at > self.warmup:
             self.begun_at, self.base = now, (copy(self.loop), copy(self.inside), list(self.shared), self.steps)
+        self.over_at = now
         return now - self.first_at > self.seconds
 
     # ---- the truth
@@ -97,7 +98,7 @@ class Stopwatch:
         loop, inside, shared, steps = self.base
         sums = [now - before for now, before in zip(self.shared, shared or [0] * len(self.shared), strict=True)]
         loaders = {name: [sum(sums[2 * k::2 * len(WORK)]), sum(sums[2 * k + 1::2 * len(WORK)])] for k, name in enumerate(WORK)}
-        wall = time.perf_counter() - self.begun_at if self.begun_at else 0
+        wall = self.over_at - self.begun_at if self.begun_at else 0
         return {"wall_seconds": wall, "steps": self.steps - steps, "loop": less(self.loop, loop), "inside": less(self.inside, inside),
                 "loaders": {name: entry for name, entry in loaders.items() if entry[0] > 0}}
 
