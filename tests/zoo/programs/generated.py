@@ -32,6 +32,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from generate import Plan, variant
 from stopwatch import Stopwatch
+from truth import causes, shares
 
 SIDE = 224
 numbers = np.linspace(0, 1, 4096)
@@ -436,7 +437,8 @@ def main() -> None:
         loader = fb.monitor(loader, quiet=True)
     step = Step(plan)
     train(plan, loader, step, Pauses(plan, samples, step, clock, args.out), clock)
-    clock.write(args.truth, seed=args.seed)
+    told = clock.truth()
+    clock.write(args.truth, seed=args.seed, **({"shares": shares(told), "causes": causes(told, plan)} if told["steps"] else {}))
     for child in loaders.children:
         child.kill()
     sys.stdout.flush()
