@@ -4,6 +4,9 @@ A run is named by its subject, by what was changed and by whether it was watched
 repeated as long as the programs are the same; a watched one, and one that uses fullbore, as long as the command is the same, too. So after
 a change of the rules only the watched runs are repeated: what a program does by itself is still true.
 
+What other programs used of the cores meanwhile is kept with each run: they take part in what is measured. With `patience` a run first waits
+that many seconds for them to become quiet.
+
 Limits are control groups (version 1, root), as in run_zoo.py; what limits reading begins with nothing of the data in memory, everything
 else with all of it. A neighbour and a server run outside what is watched.
 """
@@ -13,6 +16,7 @@ import functools
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -143,6 +147,36 @@ def summary_of(path: Path) -> dict:
     return {name: summary.get(name) for name in KEPT}
 
 
+def busy_seconds() -> float:
+    """CPU time of the whole machine so far."""
+    user, nice, system, _idle, _iowait, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds() -> float:
+    """CPU time of this process and of its children that have ended."""
+    return sum(r.ru_utime + r.ru_stime for r in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+class Others:
+    """Cores that other programs used on average since this was made."""
+
+    def __init__(self) -> None:
+        self.at, self.busy, self.own = time.monotonic(), busy_seconds(), own_seconds()
+
+    def cores(self) -> float:
+        return max(0.0, busy_seconds() - self.busy - own_seconds() + self.own) / max(1e-3, time.monotonic() - self.at)
+
+
+def wait_for_quiet(patience: float) -> None:
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        others = Others()
+        time.sleep(1)
+        if others.cores() < 0.25:
+            return
+
+
 class Late(Exception):
     """There is no time left to begin a run."""
 
@@ -153,8 +187,9 @@ def digest(*paths: Path) -> str:
 
 
 class Runs:
-    def __init__(self, command: str, data: Path, results: Path | None = None, minutes: float = 0, show: bool = False) -> None:
-        self.command, self.data, self.results, self.show = command, data, results, show
+    def __init__(self, command: str, data: Path, results: Path | None = None, minutes: float = 0, show: bool = False,
+                 patience: float = 0) -> None:
+        self.command, self.data, self.results, self.show, self.patience = command, data, results, show, patience
         self.deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
         self.binary = digest(Path(command))
         self.found: dict[str, dict] = {}
@@ -170,9 +205,12 @@ class Runs:
         plan = variant(seed, list(change.without), list(change.settings))
         key = self.key(GENERATED, str(seed), change, seconds, again, is_watched, plan.monitor or plan.loader == "fullbore")
         if self.is_due(key):
+            wait_for_quiet(self.patience)
+            others = Others()
             with surroundings(plan, self.data) as (before, after):
                 command = [*before, sys.executable, str(GENERATED), "--seed", str(seed), *change.words, "--data", str(self.data), *after]
-                self.keep(key, self.run(command, seconds, is_watched))
+                run = self.run(command, seconds, is_watched)
+            self.keep(key, {**run, "others_cores": round(others.cores(), 2)})
         return self.found[key]
 
     def script(self, script: Script, words: tuple[str, ...] = (), *, seconds: float, is_watched: bool = False, again: int = 0) -> dict:
@@ -181,8 +219,10 @@ class Runs:
         if self.is_due(key):
             if script.plan.source in FOLDERS:
                 prepare(self.data / FOLDERS[script.plan.source], False)
-            command = [sys.executable, str(program), *words, "--data", str(self.data)]
-            self.keep(key, self.run(command, seconds, is_watched))
+            wait_for_quiet(self.patience)
+            others, command = Others(), [sys.executable, str(program), *words, "--data", str(self.data)]
+            run = self.run(command, seconds, is_watched)
+            self.keep(key, {**run, "others_cores": round(others.cores(), 2)})
         return self.found[key]
 
     def is_due(self, key: str) -> bool:

@@ -1,7 +1,7 @@
 """Judges `fullbore watch` by generated programs and by scripts in public style; prints the tables.
 
     tests/zoo/judge.py [--seeds A:B] [--odd | --even] [--only WORD,...] [--scripts] [--seconds S] [--minutes M] [--results FILE] [--fresh]
-                       [--json FILE] [--command FULLBORE] [--data DIR] [--show]
+                       [--json FILE] [--command FULLBORE] [--data DIR] [--patience S] [--show]
 
 Each program is run watched, with its own clock running unseen; once more by itself (two truths that differ by more than 5 points judge
 nobody: "unstable", not counted as right); with its largest cause removed; with the first remedy applied; and, when the verdict says that
@@ -48,10 +48,11 @@ def losses(j: Judgement) -> str:
 
 def line_of(j: Judgement) -> str:
     said = f"{100 * j.starved_said:.0f}" if j.starved_said is not None else "n/a"
+    disturbed = f"; others used {j.others_cores:.1f} cores" if j.is_disturbed else ""
     mark = "unstable" if not j.is_stable else "right" if j.score == 1 else "half" if j.score == 0.5 else "WRONG"
-    return (f"{j.subject:<6}{j.label:<30}{mark:<9}{j.verdict:<28}truth: {losses(j)}; starved {100 * j.starved_true:.0f} said {said}; "
+    return (f"{j.subject:<6} {j.label:<30}{mark:<9}{j.verdict:<28}truth: {losses(j)}; starved {100 * j.starved_true:.0f} said {said}; "
             f"cause removed {times(j.removed_gain)}, all {times(j.best_gain)}; "
-            f"remedy {j.gain_is}: said {times(j.predicted_gain)}, measured {times(j.measured_gain)}")
+            f"remedy {j.gain_is}: said {times(j.predicted_gain)}, measured {times(j.measured_gain)}{disturbed}")
 
 
 def with_gains(stable: list[Judgement]) -> list[Judgement]:
@@ -87,30 +88,37 @@ def print_wrong(found: list[Judgement]) -> None:
     for j in found:
         if j.is_stable and (j.score < 1 or j.is_false_nothing):
             gained = f" (alone the step is {times(j.best_gain)} as fast)" if j.is_false_nothing else ""
-            print(f"{j.subject:<6}{j.label:<30}{j.verdict}; truth: {j.cause}{gained}: {losses(j)}; {j.why}")
+            print(f"{j.subject:<6} {j.label:<30}{j.verdict}; truth: {j.cause}{gained}: {losses(j)}; {j.why}")
     print("\nremedies that missed")
     for j in found:
         if j.is_stable and j.gain_is in ("far", "miss"):
             words = j.remedy or "no remedy"
-            print(f"{j.subject:<6}{j.label:<30}{times(j.predicted_gain)} said, {times(j.measured_gain)} measured: {words}")
+            print(f"{j.subject:<6} {j.label:<30}{times(j.predicted_gain)} said, {times(j.measured_gain)} measured: {words}")
+
+
+def totals(found: list[Judgement]) -> dict:
+    stable = [j for j in found if j.is_stable]
+    shares, gains = [j for j in stable if j.is_share_right is not None], with_gains(stable)
+    return {"programs": len(found), "stable": len(stable), "right": sum(j.score for j in stable), "shares_told": len(shares),
+            "shares_right": sum(bool(j.is_share_right) for j in shares), "gains": len(gains),
+            "gains_near": sum(j.gain_is == "near" for j in gains), "false_nothing": sum(j.is_false_nothing for j in stable)}
+
+
+def print_totals(what: str, t: dict) -> None:
+    print(f"{what}: {t['programs'] - t['stable']} unstable, {t['stable']} judged: cause right {percent(t['right'], t['stable'])}; "
+          f"starved share within 10 points {percent(t['shares_right'], t['shares_told'])} of {t['shares_told']}; first remedy within 20 % "
+          f"{percent(t['gains_near'], t['gains'])} of {t['gains']}; falsely nothing to gain: {t['false_nothing']}", flush=True)
 
 
 def print_tables(found: list[Judgement]) -> dict:
-    stable = [j for j in found if j.is_stable]
-    shares = [j for j in stable if j.is_share_right is not None]
-    gains = with_gains(stable)
-    false = [j for j in stable if j.is_false_nothing]
     print_confusion(found)
     print_wrong(found)
     print_classes(found)
-    print(f"\n{len(found) - len(stable)} unstable, {len(stable)} judged: cause right {percent(sum(j.score for j in stable), len(stable))}; "
-          f"starved share within 10 points {percent(sum(bool(j.is_share_right) for j in shares), len(shares))} of {len(shares)}; "
-          f"first remedy within 20 % {percent(sum(j.gain_is == 'near' for j in gains), len(gains))} of {len(gains)}; "
-          f"falsely nothing to gain: {len(false)}", flush=True)
-    return {"programs": len(found), "stable": len(stable), "right": sum(j.score for j in stable), "shares_told": len(shares),
-            "shares_right": sum(bool(j.is_share_right) for j in shares), "gains": len(gains),
-            "gains_near": sum(j.gain_is == "near" for j in gains), "false_nothing": [j.subject for j in false],
-            "judgements": [dataclasses.asdict(j) for j in found]}
+    print()
+    print_totals("all", totals(found))
+    if any(j.is_disturbed for j in found):
+        print_totals("while other programs used less than 0.4 cores", totals([j for j in found if not j.is_disturbed]))
+    return {**totals(found), "judgements": [dataclasses.asdict(j) for j in found]}
 
 
 def chosen(options: argparse.Namespace, runs: Runs) -> list[Subject]:
@@ -130,7 +138,7 @@ def judge_all(subjects: list[Subject], seconds: float) -> tuple[list[Judgement],
         except Late:
             left += 1
             continue
-        print(line_of(result) if isinstance(result, Judgement) else f"{subject.name:<6}{subject.label:<30}{result}", flush=True)
+        print(line_of(result) if isinstance(result, Judgement) else f"{subject.name:<6} {subject.label:<30}{result}", flush=True)
         if isinstance(result, Judgement):
             found.append(result)
     return found, left
@@ -150,6 +158,7 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, default=ROOT / "build/zoo-generated.json", help="write the table there, too")
     parser.add_argument("--command", default=str(ROOT / ".venv/bin/fullbore"))
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "fullbore-zoo")
+    parser.add_argument("--patience", type=float, default=0, help="before each run wait so many seconds for others to become quiet")
     parser.add_argument("--show", action="store_true", help="print what the runs say")
     return parser.parse_args()
 
@@ -160,7 +169,7 @@ def main() -> int:
     if options.fresh:
         options.results.unlink(missing_ok=True)
     make_data(options.data)
-    runs = Runs(options.command, options.data, options.results, options.minutes, options.show)
+    runs = Runs(options.command, options.data, options.results, options.minutes, options.show, options.patience)
     found, left = judge_all(chosen(options, runs), options.seconds)
     table = print_tables(found)
     options.json.write_text(json.dumps({**table, "left": left}, indent=1) + "\n")

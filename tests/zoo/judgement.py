@@ -163,6 +163,11 @@ class Judgement:
     is_false_nothing: bool = False
     why: str = ""
     rates_apart: float = 0  # as a share, of the two runs
+    others_cores: float = 0  # what other programs used meanwhile, at most
+
+    @property
+    def is_disturbed(self) -> bool:
+        return self.others_cores > 0.4
 
     @property
     def is_steady(self) -> bool:
@@ -257,7 +262,8 @@ def judge(subject: Subject, seconds: float) -> Judgement | str:
     before = [of.seconds_per_step(truth, plan), of.seconds_per_step(again["truth"], plan)]
     j = Judgement(subject.name, subject.label, of.causes(truth, plan), summary["verdict"], 0, NOTHING, of.starved(truth)[0],
                   summary["starved_ratio"], is_share_right(summary, truth), of.differ(truth, again["truth"], plan),
-                  why=" | ".join((summary["evidence"] or [])[:2]), rates_apart=abs(before[0] - before[1]) / min(before))
+                  why=" | ".join((summary["evidence"] or [])[:2]), rates_apart=abs(before[0] - before[1]) / min(before),
+                  others_cores=max(watched["others_cores"], again["others_cores"]))
     judge_cause(j, subject, short, before, summary)
     j.score = score_of(j.verdict, j.lost, j.cause)
     judge_remedy(j, subject, short, before, summary["remedies"] or [])
