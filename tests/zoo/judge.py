@@ -46,11 +46,16 @@ def losses(j: Judgement) -> str:
     return ", ".join(shown) or NOTHING
 
 
+def named(what: Judgement | Subject) -> str:
+    subject = what.subject if isinstance(what, Judgement) else what.name
+    return f"{subject + ' ' + what.label:<42}"
+
+
 def line_of(j: Judgement) -> str:
     said = f"{100 * j.starved_said:.0f}" if j.starved_said is not None else "n/a"
     disturbed = f"; others used {j.others_cores:.1f} cores" if j.is_disturbed else ""
     mark = "unstable" if not j.is_stable else "right" if j.score == 1 else "half" if j.score == 0.5 else "WRONG"
-    return (f"{j.subject:<6} {j.label:<30}{mark:<9}{j.verdict:<28}truth: {losses(j)}; starved {100 * j.starved_true:.0f} said {said}; "
+    return (f"{named(j)}{mark:<9}{j.verdict:<28}truth: {losses(j)}; starved {100 * j.starved_true:.0f} said {said}; "
             f"cause removed {times(j.removed_gain)}, all {times(j.best_gain)}; "
             f"remedy {j.gain_is}: said {times(j.predicted_gain)}, measured {times(j.measured_gain)}{disturbed}")
 
@@ -88,12 +93,12 @@ def print_wrong(found: list[Judgement]) -> None:
     for j in found:
         if j.is_stable and (j.score < 1 or j.is_false_nothing):
             gained = f" (alone the step is {times(j.best_gain)} as fast)" if j.is_false_nothing else ""
-            print(f"{j.subject:<6} {j.label:<30}{j.verdict}; truth: {j.cause}{gained}: {losses(j)}; {j.why}")
+            print(f"{named(j)}{j.verdict}; truth: {j.cause}{gained}: {losses(j)}; {j.why}")
     print("\nremedies that missed")
     for j in found:
         if j.is_stable and j.gain_is in ("far", "miss"):
             words = j.remedy or "no remedy"
-            print(f"{j.subject:<6} {j.label:<30}{times(j.predicted_gain)} said, {times(j.measured_gain)} measured: {words}")
+            print(f"{named(j)}{times(j.predicted_gain)} said, {times(j.measured_gain)} measured: {words}")
 
 
 def totals(found: list[Judgement]) -> dict:
@@ -138,7 +143,7 @@ def judge_all(subjects: list[Subject], seconds: float) -> tuple[list[Judgement],
         except Late:
             left += 1
             continue
-        print(line_of(result) if isinstance(result, Judgement) else f"{subject.name:<6} {subject.label:<30}{result}", flush=True)
+        print(line_of(result) if isinstance(result, Judgement) else f"{named(subject)}{result}", flush=True)
         if isinstance(result, Judgement):
             found.append(result)
     return found, left
