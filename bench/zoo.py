@@ -1,7 +1,7 @@
 """The zoo's two tables, for `make bench`: how often the verdict is right, and predicted beside measured gains of the first remedies.
 
     bench/zoo.py [--seeds N] [--gain-seeds N] [--seconds S] [--minutes M] [--fresh] [--command FULLBORE]
-    bench/zoo.py --generated [--odd | --even] [--seeds N | A:B] [--minutes M] [--fresh] [--command FULLBORE] [--only WORD,...]
+    bench/zoo.py --generated [--odd | --even] [--seeds N | A:B] [--minutes M] [--fresh] [--no-gains] [--only WORD,...]
     bench/zoo.py --scripts [...]
 
 Both want a quiet machine: programs that are limited by the CPU are told from each other by the cores that are left. Every run is kept in
@@ -32,7 +32,8 @@ def judge(options: argparse.Namespace) -> int:
     seeds = options.seeds or "300"
     if ":" not in seeds:
         seeds = f"0:{int(seeds) * (2 if options.odd or options.even else 1)}"
-    chosen = [f"--{name}" for name in ("odd", "even", "scripts", "fresh") if getattr(options, name)]
+    chosen = [f"--{name}" for name in ("odd", "even", "scripts", "fresh", "no-gains")
+              if getattr(options, name.replace("-", "_"))]
     return subprocess.run([sys.executable, str(ROOT / "tests/zoo/judge.py"), "--seeds", seeds, "--minutes", str(options.minutes),
                            "--command", options.command, "--only", options.only, *chosen]).returncode
 
@@ -50,6 +51,7 @@ def main() -> int:
     parser.add_argument("--scripts", action="store_true", help="judge by scripts in public style instead")
     parser.add_argument("--odd", action="store_true", help="of the generated ones: those that judge")
     parser.add_argument("--even", action="store_true", help="of the generated ones: those that rules may be tuned on")
+    parser.add_argument("--no-gains", action="store_true", help="of those: verdicts and shares only, in half the time")
     parser.add_argument("--only", default="", metavar="WORD,...", help="of those: classes and scripts with such a name")
     options = parser.parse_args()
     if options.generated or options.scripts:

@@ -1,7 +1,7 @@
 """Judges `fullbore watch` by generated programs and by scripts in public style; prints the tables.
 
-    tests/zoo/judge.py [--seeds A:B] [--odd | --even] [--only WORD,...] [--scripts] [--seconds S] [--minutes M] [--results FILE] [--fresh]
-                       [--json FILE] [--command FULLBORE] [--data DIR] [--patience S] [--show]
+    tests/zoo/judge.py [--seeds A:B] [--odd | --even] [--only WORD,...] [--scripts] [--no-gains] [--seconds S] [--minutes M]
+                       [--results FILE] [--fresh] [--json FILE] [--command FULLBORE] [--data DIR] [--patience S] [--show]
 
 Each program is run watched, with its own clock running unseen; once more by itself (two truths that differ by more than 5 points judge
 nobody: "unstable", not counted as right); with its largest cause removed; with the first remedy applied; and, when the verdict says that
@@ -101,8 +101,8 @@ def print_wrong(found: list[Judgement]) -> None:
             print(f"{named(j)}{times(j.predicted_gain)} said, {times(j.measured_gain)} measured: {words}")
 
 
-def totals(found: list[Judgement]) -> dict:
-    stable = [j for j in found if j.is_stable]
+def totals(found: list[Judgement], with_unstable: bool = False) -> dict:
+    stable = [j for j in found if j.is_stable or with_unstable]
     shares, gains = [j for j in stable if j.is_share_right is not None], with_gains(stable)
     return {"programs": len(found), "stable": len(stable), "right": sum(j.score for j in stable), "shares_told": len(shares),
             "shares_right": sum(bool(j.is_share_right) for j in shares), "gains": len(gains),
@@ -121,6 +121,7 @@ def print_tables(found: list[Judgement]) -> dict:
     print_classes(found)
     print()
     print_totals("all", totals(found))
+    print_totals("unstable ones too, each by the clock of the run that was watched", totals(found, with_unstable=True))
     if any(j.is_disturbed for j in found):
         print_totals("while other programs used less than 0.4 cores", totals([j for j in found if not j.is_disturbed]))
     return {**totals(found), "judgements": [dataclasses.asdict(j) for j in found]}
@@ -134,12 +135,12 @@ def chosen(options: argparse.Namespace, runs: Runs) -> list[Subject]:
     return [subject_of_seed(s, runs) for s in seeds if not words or any(word in draw(s).label for word in words)]
 
 
-def judge_all(subjects: list[Subject], seconds: float) -> tuple[list[Judgement], int]:
+def judge_all(subjects: list[Subject], seconds: float, with_gains: bool) -> tuple[list[Judgement], int]:
     """What was found, and how many are left."""
     found, left = [], 0
     for subject in subjects:
         try:
-            result = judge(subject, seconds)
+            result = judge(subject, seconds, with_gains)
         except Late:
             left += 1
             continue
@@ -156,6 +157,7 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--even", action="store_true", help="those that rules may be tuned on")
     parser.add_argument("--only", default="", metavar="WORD,...", help="classes with one of these words in their name; names of scripts")
     parser.add_argument("--scripts", action="store_true", help="the scripts in public style instead of generated programs")
+    parser.add_argument("--no-gains", action="store_true", help="verdicts and shares only: two runs of each program instead of four")
     parser.add_argument("--seconds", type=float, default=7, help="of a watched run, after its first batch")
     parser.add_argument("--minutes", type=float, default=0, help="begin no run after that (default: no limit)")
     parser.add_argument("--results", type=Path, default=ROOT / "build/zoo-generated.jsonl", help="keep runs there")
@@ -175,7 +177,7 @@ def main() -> int:
         options.results.unlink(missing_ok=True)
     make_data(options.data)
     runs = Runs(options.command, options.data, options.results, options.minutes, options.show, options.patience)
-    found, left = judge_all(chosen(options, runs), options.seconds)
+    found, left = judge_all(chosen(options, runs), options.seconds, not options.no_gains)
     table = print_tables(found)
     options.json.write_text(json.dumps({**table, "left": left}, indent=1) + "\n")
     if left:

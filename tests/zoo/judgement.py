@@ -239,7 +239,6 @@ def judge_remedy(j: Judgement, subject: Subject, seconds: float, before: list[fl
 
 def judge_cause(j: Judgement, subject: Subject, seconds: float, before: list[float], summary: dict) -> None:
     """By the stopwatch; where it saw no loss, or the watcher none, by how fast the step is alone."""
-    j.cause = true_cause(j.lost)
     if j.cause == NOTHING or says_nothing_to_gain(summary):
         j.best_gain = measure(subject, subject.removal("all"), seconds, before)
         gains_much = j.is_steady and (j.best_gain or 1) > 1.2
@@ -250,7 +249,12 @@ def judge_cause(j: Judgement, subject: Subject, seconds: float, before: list[flo
         j.removed_gain = measure(subject, subject.removal(REMOVES.get(j.cause, j.cause)), seconds, before)
 
 
-def judge(subject: Subject, seconds: float) -> Judgement | str:
+def judge_by_the_clock(j: Judgement, summary: dict) -> None:
+    """Without runs in which something is removed: what could be gained follows from what the clock saw."""
+    j.is_false_nothing = says_nothing_to_gain(summary) and 1 / (1 - min(0.99, sum(j.lost.values()))) > 1.2
+
+
+def judge(subject: Subject, seconds: float, with_gains: bool = True) -> Judgement | str:
     """Or why it cannot be judged."""
     if reason := why_not(subject.plan):
         return f"skipped: {reason}"
@@ -260,11 +264,15 @@ def judge(subject: Subject, seconds: float) -> Judgement | str:
     if not of.is_usable(truth) or not of.is_usable(again["truth"]) or summary["verdict"] is None:
         return f"failed: exit codes {watched['exit']}, {again['exit']}"
     before = [of.seconds_per_step(truth, plan), of.seconds_per_step(again["truth"], plan)]
-    j = Judgement(subject.name, subject.label, of.causes(truth, plan), summary["verdict"], 0, NOTHING, of.starved(truth)[0],
+    lost = of.causes(truth, plan)
+    j = Judgement(subject.name, subject.label, lost, summary["verdict"], 0, true_cause(lost), of.starved(truth)[0],
                   summary["starved_ratio"], is_share_right(summary, truth), of.differ(truth, again["truth"], plan),
                   why=" | ".join((summary["evidence"] or [])[:2]), rates_apart=abs(before[0] - before[1]) / min(before),
                   others_cores=max(watched["others_cores"], again["others_cores"]))
-    judge_cause(j, subject, short, before, summary)
+    if with_gains:
+        judge_cause(j, subject, short, before, summary)
+        judge_remedy(j, subject, short, before, summary["remedies"] or [])
+    else:
+        judge_by_the_clock(j, summary)
     j.score = score_of(j.verdict, j.lost, j.cause)
-    judge_remedy(j, subject, short, before, summary["remedies"] or [])
     return j
