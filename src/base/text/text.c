@@ -247,12 +247,6 @@ void text_words(char *out, size_t out_size, const char *format, ...)
     va_end(ap);
 }
 
-const char *text_last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 const char *text_errno(int sys_errno, char *out, size_t out_size)
 {
     return strerror_r(sys_errno, out, out_size); /* GNU's: never fails, may return static text */

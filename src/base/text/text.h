@@ -47,9 +47,6 @@ void text_vshow(struct text *t, const char *format, va_list ap);
 /* Appends text of which only the line ends are meant: all else is escaped. */
 void text_show_lines(struct text *t, const char *s);
 
-/* What follows the last '/', if there is one. */
-const char *text_last_part(const char *path);
-
 /* strerror for any thread. */
 const char *text_errno(int sys_errno, char *out, size_t out_size);
 

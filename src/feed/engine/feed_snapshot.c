@@ -39,7 +39,7 @@ static void fill_consumer(struct feed *f, struct snapshot *s)
     struct role_figures *c = &s->role[ROLE_CONSUMER];
     wall = wall > 0 ? wall : 0;
     wait = least(wait > 0 ? wait : 0, wall);
-    double own = least(get(&f->convert_ns), wait);
+    double own = least(meter_get(&f->convert_ns), wait);
     s->wall_s = s->at_s = wall / 1e9;
     c->threads = c->processes = 1;
     c->wall_ns = wall;
@@ -48,7 +48,7 @@ static void fill_consumer(struct feed *f, struct snapshot *s)
     c->off_ns[WAIT_SLEEP] = wall - wait;
     s->loop_wall_ns = wall, s->loop_wait_ns = wait, s->loop_wait_cpu_ns = own;
     s->loop_batches = g.batches > 0 ? (double)g.batches - 1 : 0;
-    s->loop_epochs = get(&f->loop.epochs);
+    s->loop_epochs = meter_get(&f->loop.epochs);
     s->loop_steps = g.steps, s->loop_step_ns = g.step_ns;
 }
 
