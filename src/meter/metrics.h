@@ -13,7 +13,7 @@
 
 #include "base/text/json_writer.h"
 
-enum { METRIC_COUNT = 134 };
+enum { METRIC_COUNT = 135 };
 
 enum metric_unit { UNIT_NUMBER, UNIT_BYTES, UNIT_SECONDS, UNIT_RATIO, UNIT_PER_SECOND };
 
