@@ -74,8 +74,7 @@ static void put_budget(struct json_writer *w, const struct doctor_budget *b)
 static void put_row(struct json_writer *w, const struct doctor_row *r)
 {
     json_put(w, J_OBJECT(NULL, J("change", r->change), figure("first_epoch_samples_per_second", r->first_rate),
-                         figure("later_samples_per_second", r->later_rate),
-                         figure("alone_first_epoch_samples_per_second", r->alone_first),
+                         figure("later_samples_per_second", r->later_rate), figure("alone_first_epoch_samples_per_second", r->alone_first),
                          figure("alone_later_samples_per_second", r->alone_later), figure("batch_seconds", r->batch_seconds),
                          figure("epoch_seconds", r->epoch_seconds), figure("run_seconds", r->run_seconds),
                          figure("accelerator_utilization_ratio", r->accelerator_ratio),
@@ -86,20 +85,25 @@ static void put_row(struct json_writer *w, const struct doctor_row *r)
                          figure("proved_later_samples_per_second", r->proved_later), J("not_proved_because", r->unproved)));
 }
 
-static struct json_pair run_rate(const char *key, const struct doctor_run *r)
+static void put_states(struct json_writer *w, const char *key, const struct doctor_result *r, bool is_alone)
 {
-    return figure(key, r->rate);
+    const struct doctor_run *run[] = {&r->fresh_cold, &r->fresh_warm, &r->known_cold, &r->known_warm};
+    double rate[4];
+    for (int i = 0; i < 4; i++)
+        rate[i] = is_alone ? doctor_alone(run[i], r->machine.cores) : run[i]->rate;
+    json_put(w, J_OBJECT(key, figure("new_files_from_storage", rate[0]), figure("new_files_from_memory", rate[1]),
+                         figure("known_files_from_storage", rate[2]), figure("known_files_from_memory", rate[3])));
 }
 
 /* What was measured, what that says of other programs, and the limits that follow. */
 static void put_measured(struct json_writer *w, const struct doctor_result *r)
 {
-    json_put(w, J_OBJECT("measured_samples_per_second", run_rate("new_files_from_storage", &r->fresh_cold),
-                         run_rate("new_files_from_memory", &r->fresh_warm), run_rate("known_files_from_storage", &r->known_cold),
-                         run_rate("known_files_from_memory", &r->known_warm)),
-             figure("known_files_ratio", r->known_share), figure("cores_used", r->known_warm.cores.used),
-             figure("cores_wanted_in_vain", r->known_warm.cores.delayed), figure("memory_limit_bytes_per_second", r->limits.memory_bytes_per_s),
-             figure("storage_limit_bytes_per_second", r->limits.storage_bytes_per_s), figure("read_bytes_per_sample", r->known_bytes),
+    const struct doctor_limits *most = &r->limits;
+    put_states(w, "measured_samples_per_second", r, false);
+    put_states(w, "alone_samples_per_second", r, true);
+    json_put(w, figure("known_files_ratio", r->known_share), figure("cores_used", r->known_warm.cores.used),
+             figure("cores_wanted_in_vain", r->known_warm.cores.delayed), figure("memory_limit_bytes_per_second", most->memory_bytes_per_s),
+             figure("storage_limit_bytes_per_second", most->storage_bytes_per_s), figure("read_bytes_per_sample", r->known_bytes),
              figure("first_read_bytes_per_sample", r->first_bytes), figure("batch_bytes_per_sample", r->output_bytes));
 }
 
@@ -246,8 +250,8 @@ static void print_others(const struct doctor_result *r)
 {
     const struct core_use *u = &r->known_warm.cores;
     if (has_others(r))
-        say("%-12s other programs used %.1f of the %d cores meanwhile; this one had %.1f and could have used %.1f more\n", "", r->others_cores,
-            r->machine.cores, u->used, u->delayed);
+        say("%-12s other programs used %.1f of the %d cores meanwhile; this one had %.1f and could have used %.1f more\n", "",
+            r->others_cores, r->machine.cores, u->used, u->delayed);
     if (r->machine.online_cores > r->machine.cores)
         say("%-12s this process may use %d of the machine's %d cores\n", "", r->machine.cores, r->machine.online_cores);
     if (r->known_share >= 0.01)

@@ -58,7 +58,8 @@ static uint64_t no_core_ns(void)
         char path[300], text[96];
         uint64_t now[2];
         snprintf(path, sizeof(path), "%.255s/schedstat", d->d_name);
-        if (isdigit((unsigned char)d->d_name[0]) && proc_read(dirfd(tasks), path, text, sizeof(text)) > 0 && proc_numbers(text, now, 2) == 2)
+        if (isdigit((unsigned char)d->d_name[0]) && proc_read(dirfd(tasks), path, text, sizeof(text)) > 0 &&
+            proc_numbers(text, now, 2) == 2)
             sum += now[1];
     }
     if (tasks)

@@ -44,10 +44,11 @@ enum remedy_kind {
 
 struct doctor_row {
     enum remedy_kind kind;
-    char change[120];              /* what is changed; "as it is" first */
-    double first_rate, later_rate; /* samples/s in the first and in later epochs, as the machine is now; NAN: not known */
-    double alone_first, alone_later;                       /* the same without the other programs */
-    double accelerator_ratio, accelerator_first, accelerator_later; /* of all epochs, of the first, of the others; NAN without a step time */
+    char change[120];                /* what is changed; "as it is" first */
+    double first_rate, later_rate;   /* samples/s in the first and in later epochs, as the machine is now; NAN: not known */
+    double alone_first, alone_later; /* the same without the other programs */
+    double accelerator_ratio, accelerator_first,
+        accelerator_later; /* of all epochs, of the first, of the others; NAN without a step time */
     double batch_seconds, epoch_seconds, run_seconds;
     double ram_bytes;                  /* needed beside the loader's budget */
     double disk_bytes;                 /* needed beside the data */
@@ -61,19 +62,19 @@ struct doctor_row {
 };
 
 struct doctor_machine {
-    int cores, threads;   /* cores that this process may use */
-    int online_cores;     /* that the machine has; 0: not known */
+    int cores, threads; /* cores that this process may use */
+    int online_cores;   /* that the machine has; 0: not known */
     double memory_available_bytes, shm_free_bytes, files_limit, processes_limit, locked_bytes_limit; /* INFINITY: none */
     double copy_bytes_per_s, copies_bytes_per_s; /* memory to memory, one thread; as many threads as there are workers */
-    char gpu[160];                                                                                   /* name, or why there is none */
-    char device[64], mount[128], kind[40];                                                           /* where the data lies */
+    char gpu[160];                               /* name, or why there is none */
+    char device[64], mount[128], kind[40];       /* where the data lies */
     bool is_remote;
     bool is_bucket; /* nothing of it lies here: kind, mount and device are empty */
 };
 
 /* A stretch of feeding. */
 struct doctor_run {
-    double rate;          /* samples/s; NAN: not measured */
+    double rate;              /* samples/s; NAN: not measured */
     double cpu_s, read_bytes; /* per sample */
     struct core_use cores;
 };
@@ -120,17 +121,17 @@ struct doctor_budget {
 struct doctor_result {
     struct doctor_machine machine;
     struct info data;
-    uint64_t samples;            /* of an epoch: rows, files, pictures */
-    double sample_bytes;         /* of one in storage, mean */
-    double output_bytes;         /* of one in a batch */
-    uint64_t measured;           /* samples */
+    uint64_t samples;    /* of an epoch: rows, files, pictures */
+    double sample_bytes; /* of one in storage, mean */
+    double output_bytes; /* of one in a batch */
+    uint64_t measured;   /* samples */
     /* Nothing known of the files, or what an epoch leaves behind; from storage or memory. Equal where nothing is kept of files. */
     struct doctor_run fresh_cold, fresh_warm, known_cold, known_warm;
     double known_share;          /* of the files: known before the doctor came, as far as the user's own catalogs tell */
     double others_cores;         /* that other programs used while it was fed from memory; NAN: not known */
     double cold_rate, warm_rate; /* samples/s of the first epoch from storage, of later ones; cold NAN: could not be dropped from memory */
     double alone_cold, alone_warm; /* the same without the other programs; 0: as those */
-    double first_warm_rate;      /* samples/s of a first epoch that comes from memory; NAN or 0: not measured */
+    double first_warm_rate;        /* samples/s of a first epoch that comes from memory; NAN or 0: not measured */
     double evicted_share;
     double first_cpu_s, known_cpu_s; /* CPU of the process per sample, in the first and in later epochs */
     double first_bytes, known_bytes; /* read for a sample, in the first and in later epochs; 0: not known */
@@ -148,8 +149,8 @@ struct doctor_result {
     struct doctor_budget budget; /* of a bucket */
     struct doctor_limits limits;
     struct doctor_part part;
-    double wanted_rate;          /* samples/s that the accelerator takes; NAN */
-    bool storage_limits;         /* the first epoch waits for storage, not for the CPU */
+    double wanted_rate;  /* samples/s that the accelerator takes; NAN */
+    bool storage_limits; /* the first epoch waits for storage, not for the CPU */
     struct doctor_row row[DOCTOR_ROWS];
     int rows;
     char io[16];
@@ -195,8 +196,8 @@ int doctor_free_cores(const struct doctor_result *r);
 /* doctor_made.c: what smaller and decoded pictures cost, on a few; and how they are made. */
 void doctor_try_smaller(const struct doctor_request *q, struct doctor_result *r);
 void doctor_try_decoded(const struct doctor_request *q, struct doctor_result *r);
-int doctor_pack(const struct doctor_request *q, const char *folder, const char *catalogs, const char *output, int shorter,
-                uint64_t *bytes, char *name, size_t name_size, struct fb_error *e);
+int doctor_pack(const struct doctor_request *q, const char *folder, const char *catalogs, const char *output, int shorter, uint64_t *bytes,
+                char *name, size_t name_size, struct fb_error *e);
 int doctor_decode(const struct doctor_request *q, const char *folder, const char *catalogs, const char *output, int side,
                   struct fb_error *e);
 /* doctor_prove.c: every remedy on a sample, as far as it can be carried out; else the row says why not. */

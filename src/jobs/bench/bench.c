@@ -40,7 +40,7 @@ struct bench {
     uint64_t intervals, interval_capacity;
     uint64_t gap_ns;
     uint64_t cpu_start_ns;
-    struct bench_mark start, first; /* the first epoch asked for; the first batch taken */
+    struct bench_mark start, first;         /* the first epoch asked for; the first batch taken */
     uint64_t epoch_since_ns, epoch_samples; /* when the epoch before the running one ended, and what had come by then */
     bool has_failed_alloc, is_stopped;
 };

@@ -184,8 +184,7 @@ static void put_split(struct text *out, const char *name, const struct build_res
         return;
     text_show(out, "%-10s %llu files, %llu rows, %llu bad; per task avg %.1f ms, max %.1f ms; per file %.3f ms of CPU\n", name,
               (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad,
-              1e3 * f->batch_seconds / (double)f->batches, 1e3 * f->batch_most,
-              1e3 * file_cpu(r, f));
+              1e3 * f->batch_seconds / (double)f->batches, 1e3 * f->batch_most, 1e3 * file_cpu(r, f));
     double sum = sum_of_stages(f);
     text_show(out, "%-10s %.2f s of threads in total:", "", sum);
     for (int i = 0, n = 0; i < BUILD_STAGES; i++)
@@ -261,8 +260,7 @@ static void json_figures(struct json_writer *w, const char *key, const struct bu
     json_begin_object(w, key);
     json_put(w, J("files", f->files), J("rows", f->rows), J("bad_files", f->bad), J("bytes_read", f->bytes_read),
              J_FIXED("task_seconds_mean", 6, f->batches ? f->batch_seconds / (double)f->batches : 0),
-             J_FIXED("task_seconds_max", 6, f->batch_most),
-             J_FIXED("file_cpu_seconds_mean", 9, file_cpu(r, f)),
+             J_FIXED("task_seconds_max", 6, f->batch_most), J_FIXED("file_cpu_seconds_mean", 9, file_cpu(r, f)),
              J_FIXED("total_thread_seconds", 6, sum_of_stages(f)));
     for (int i = 0; i < BUILD_STAGES; i++) {
         snprintf(name, sizeof(name), "%s_thread_seconds", build_stage_names[i]);

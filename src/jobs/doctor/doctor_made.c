@@ -23,8 +23,8 @@ static int feed(const struct doctor_request *q, const char *source, const char *
     return bench_run(&r, b, e);
 }
 
-int doctor_pack(const struct doctor_request *q, const char *folder, const char *catalogs, const char *output, int shorter,
-                uint64_t *bytes, char *name, size_t name_size, struct fb_error *e)
+int doctor_pack(const struct doctor_request *q, const char *folder, const char *catalogs, const char *output, int shorter, uint64_t *bytes,
+                char *name, size_t name_size, struct fb_error *e)
 {
     struct pack_request r = {.options = q->options, .output = output, .skips_bad = true, .shorter = shorter, .quality = 92};
     struct pack_result p = {0};

@@ -163,7 +163,7 @@ static void add_cache(struct doctor_result *r)
 static void add_cores(struct doctor_result *r, double storage, bool fits)
 {
     int now = r->machine.threads, usable = doctor_free_cores(r), online = r->machine.online_cores;
-    bool has_idle = now < usable, has_barred = online > r->machine.cores && now >= r->machine.cores;
+    bool has_idle = now<usable, has_barred = online> r->machine.cores && now >= r->machine.cores;
     double more = has_idle ? usable : has_barred ? online : 2.0 * r->machine.cores;
     double threads = has_idle || has_barred ? more : 2.0 * now;
     double first = fmin(storage, doctor_cpu_rate(r, r->first_cpu_s, threads));

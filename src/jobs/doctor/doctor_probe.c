@@ -252,7 +252,8 @@ double probe_memory(int threads)
     struct fb_error ignored = {0};
     int started = 0;
     double sum = 0;
-    while (started < threads && started < COPIERS_MOST && thread_start(&c[started].thread, "fb-probe", copy_often, &c[started], &ignored) == 0)
+    while (started < threads && started < COPIERS_MOST &&
+           thread_start(&c[started].thread, "fb-probe", copy_often, &c[started], &ignored) == 0)
         started++;
     for (int i = 0; i < started; i++) {
         pthread_join(c[i].thread, NULL);

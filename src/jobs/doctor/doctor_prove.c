@@ -1,7 +1,7 @@
 /* Remedies applied to a sample: what they bring is measured with the loader itself, in folders of our own that are removed again. Like is
  * compared with like: where the prediction is for new files, catalogs are new, and where it is for known ones, an epoch goes before.
  *
- * Files are copied beside the data. Rows stay where they are, as a sample of a file would have other chunks: their own part is fed once more.
+ * Files are copied beside the data. Rows stay where they are, and their own part is fed once more.
  */
 #include <math.h>
 #include <stdio.h>
@@ -175,8 +175,8 @@ static int prove_of_files(struct proof *p, struct doctor_row *row, struct fb_err
 
 /* ---- rows ---- */
 
-static int take_trial(const struct proof *p, int (*way)(const struct doctor_request *, const struct doctor_result *, struct doctor_trial *,
-                                                        struct fb_error *),
+static int take_trial(const struct proof *p,
+                      int (*way)(const struct doctor_request *, const struct doctor_result *, struct doctor_trial *, struct fb_error *),
                       const struct doctor_request *q, struct doctor_row *row, struct fb_error *e)
 {
     struct doctor_trial t;
@@ -202,9 +202,10 @@ static int prove_rechunked(struct proof *p, struct doctor_row *row, struct fb_er
     struct rechunk_request r = {.options = p->q->options, .output = output, .rows = p->r->chunks.wanted_rows};
     struct rechunk_result done;
     if (strcmp(p->r->data.kind, "file") != 0 || !p->folder[0] || (double)p->r->data.bytes > written_most) {
-        snprintf(row->unproved, sizeof(row->unproved), "%s", strcmp(p->r->data.kind, "file") != 0 ? "there are several files to write anew"
-                                                             : p->folder[0] ? "all of the file would have to be written anew, and it is large"
-                                                                            : "there is no place beside the data that can be written");
+        snprintf(row->unproved, sizeof(row->unproved), "%s",
+                 strcmp(p->r->data.kind, "file") != 0 ? "there are several files to write anew"
+                 : p->folder[0]                       ? "all of the file would have to be written anew, and it is large"
+                                                      : "there is no place beside the data that can be written");
         return 0;
     }
     snprintf(output, sizeof(output), "%s/rechunked.h5", p->folder);

@@ -353,7 +353,8 @@ static struct doctor_result anything(void)
     r.sample_bytes = random_between(100, 1e7);
     r.data.bytes = (uint64_t)(r.sample_bytes * (double)r.samples);
     r.output_bytes = random_between(100, 1e7);
-    r.storage = (struct storage_probe){.points = 1 + rand() % 4, .open_s = random_between(1e-7, 1e-2), .cold_cpu_s = random_between(1e-11, 1e-8)};
+    r.storage =
+        (struct storage_probe){.points = 1 + rand() % 4, .open_s = random_between(1e-7, 1e-2), .cold_cpu_s = random_between(1e-11, 1e-8)};
     for (int i = 0; i < r.storage.points; i++)
         r.storage.point[i] = (struct storage_point){1 << 2 * i, random_between(10, 1e6), random_between(1e6, 1e10), 1e-3};
     r.first_bytes = r.sample_bytes;
@@ -390,10 +391,12 @@ static void keeps_all(const struct doctor_result *r, const struct doctor_row *ro
     largest = fmax(largest, isfinite(r->cold_rate) ? r->cold_rate * r->first_bytes : 0);
     largest = fmax(largest, r->fresh_cold.rate * r->first_bytes);
     if (cpu > 0)
-        keeps(rate, (row->kind == REMEDY_CORES ? fmax(2 * r->machine.cores, r->machine.online_cores) : r->machine.cores) / cpu, row, "the CPU");
+        keeps(rate, (row->kind == REMEDY_CORES ? fmax(2 * r->machine.cores, r->machine.online_cores) : r->machine.cores) / cpu, row,
+              "the CPU");
     if (is_first ? row->first_from_storage : row->later_from_storage)
         keeps(rate, largest / bytes, row, "storage");
-    double seen = fmax(r->known_warm.rate * fmax(r->known_bytes, r->output_bytes), r->fresh_cold.rate * fmax(r->first_bytes, r->output_bytes));
+    double seen =
+        fmax(r->known_warm.rate * fmax(r->known_bytes, r->output_bytes), r->fresh_cold.rate * fmax(r->first_bytes, r->output_bytes));
     keeps(rate, fmax(seen, r->machine.copies_bytes_per_s) / fmax(bytes, r->output_bytes), row, "memory");
 }
 
@@ -478,7 +481,8 @@ static void a_longer_step_keeps_the_accelerator_busier(void **state)
         doctor_predict(&q, &r);
         doctor_predict(&longer, &other);
         for (int i = 0; i < r.rows; i++)
-            assert_true(other.row[i].accelerator_ratio >= r.row[i].accelerator_ratio * 0.9999 && other.row[i].run_seconds >= r.row[i].run_seconds * 0.9999);
+            assert_true(other.row[i].accelerator_ratio >= r.row[i].accelerator_ratio * 0.9999 &&
+                        other.row[i].run_seconds >= r.row[i].run_seconds * 0.9999);
     }
 }
 
