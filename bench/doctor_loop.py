@@ -28,16 +28,18 @@ class Cores:
         self.since = self._now()
 
     @staticmethod
-    def _now() -> tuple[float, float, float, float]:
-        vain = sum(int((task / "schedstat").read_text().split()[1]) for task in Path("/proc/self/task").iterdir()) / 1e9
+    def _now() -> tuple[float, float, float, dict[str, float]]:
+        vain = {task.name: int((task / "schedstat").read_text().split()[1]) / 1e9 for task in Path("/proc/self/task").iterdir()}
         ours = {f"cpu{core}" for core in os.sched_getaffinity(0)}
         rows = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
         busy = sum(sum(map(int, (*row[1:4], *row[6:9]))) for row in rows if row and row[0] in ours) / os.sysconf("SC_CLK_TCK")
-        return time.perf_counter(), time.process_time(), vain, busy
+        return time.perf_counter(), time.process_time(), busy, vain
 
     def quicker_alone(self) -> float:
         """By how much it would have been without the others."""
-        wall, used, vain, busy = (b - a for a, b in zip(self.since, self._now(), strict=True))
+        now = self._now()
+        wall, used, busy = (b - a for a, b in zip(self.since[:3], now[:3], strict=True))
+        vain = sum(waited - self.since[3].get(task, 0) for task, waited in now[3].items())
         wanted = min(used + max(0.0, min(vain, busy - used)), wall * len(os.sched_getaffinity(0)))
         return max(1.0, wanted / used) if used > 0 else 1.0
 
@@ -76,15 +78,16 @@ def epoch(loader: fb.Loader) -> tuple[int, float]:
 def run(spec: dict[str, Any]) -> dict[str, Any]:
     how = {**(PICTURES if spec.get("are_pictures") else {}), **spec.get("loader", {})}
     gone = drop(Path(spec["source"])) if spec["is_cold"] else 0.0
-    opened = time.perf_counter()
+    opened, cores = time.perf_counter(), Cores()
     how = {"shuffle": True, "framework": "numpy", "on_error": "skip", **how}
     with fb.Loader(spec["source"], batch_size=spec["batch"], **how) as loader:
         opened = time.perf_counter() - opened
-        cores = Cores()
+        opening, cores = cores.quicker_alone(), Cores()
         samples, seconds = epoch(loader)
+        alone = seconds / cores.quicker_alone() + (opened / opening if how.get("preload") else 0)
         seconds += opened if how.get("preload") else 0  # that is when rows are loaded
         found: dict[str, Any] = {"first": samples / seconds, "dropped_ratio": gone, "samples": samples}
-        found["first_alone"] = found["first"] * cores.quicker_alone()
+        found["first_alone"] = samples / alone
         samples, seconds, cores = 0, 0.0, Cores()
         while seconds < spec["later_seconds"]:
             more, took = epoch(loader)

@@ -49,39 +49,50 @@ static uint64_t busy_ns(void)
     return busy;
 }
 
-/* What all threads of this process waited for a core. */
-static uint64_t no_core_ns(void)
+/* What each thread of this process has waited for a core so far. */
+static void read_threads(struct core_share *s)
 {
     DIR *tasks = opendir("/proc/self/task");
-    uint64_t sum = 0;
-    for (const struct dirent *d; tasks && (d = readdir(tasks)) != NULL;) {
+    s->threads = 0;
+    for (const struct dirent *d; tasks && s->threads < CORE_SHARE_THREADS && (d = readdir(tasks)) != NULL;) {
         char path[300], text[96];
         uint64_t now[2];
         snprintf(path, sizeof(path), "%.255s/schedstat", d->d_name);
-        if (isdigit((unsigned char)d->d_name[0]) && proc_read(dirfd(tasks), path, text, sizeof(text)) > 0 &&
-            proc_numbers(text, now, 2) == 2)
-            sum += now[1];
+        if (!isdigit((unsigned char)d->d_name[0]) || proc_read(dirfd(tasks), path, text, sizeof(text)) <= 0 ||
+            proc_numbers(text, now, 2) != 2)
+            continue;
+        s->thread[s->threads].id = strtoull(d->d_name, NULL, 10);
+        s->thread[s->threads++].no_core_ns = now[1];
     }
     if (tasks)
         closedir(tasks);
-    return sum;
 }
 
 void core_share_begin(struct core_share *s)
 {
-    *s = (struct core_share){clock_now_ns(), clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID), no_core_ns(), busy_ns()};
+    s->since_ns = clock_now_ns();
+    s->cpu_ns = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+    s->busy_ns = busy_ns();
+    read_threads(s);
 }
 
-struct core_use core_share_end(const struct core_share *s)
+static uint64_t waited_before(const struct core_share *s, uint64_t id)
 {
-    struct core_share now;
-    core_share_begin(&now);
-    double wall = (double)(now.since_ns - s->since_ns);
+    for (int i = 0; i < s->threads; i++)
+        if (s->thread[i].id == id)
+            return s->thread[i].no_core_ns;
+    return 0;
+}
+
+struct core_use core_share_between(const struct core_share *a, const struct core_share *z)
+{
+    double wall = (double)(z->since_ns - a->since_ns), delayed = 0;
     if (!(wall > 0))
         return (struct core_use){NAN, NAN, NAN};
-    struct core_use u = {.used = (double)(now.cpu_ns - s->cpu_ns) / wall, .others = NAN};
-    u.delayed = now.no_core_ns > s->no_core_ns ? (double)(now.no_core_ns - s->no_core_ns) / wall : 0;
-    if (now.busy_ns != UINT64_MAX && s->busy_ns != UINT64_MAX)
-        u.others = fmax(0, (double)(now.busy_ns - s->busy_ns) / wall - u.used);
+    for (int i = 0; i < z->threads; i++)
+        delayed += (double)(z->thread[i].no_core_ns - waited_before(a, z->thread[i].id));
+    struct core_use u = {.used = (double)(z->cpu_ns - a->cpu_ns) / wall, .delayed = delayed / wall, .others = NAN};
+    if (z->busy_ns != UINT64_MAX && a->busy_ns != UINT64_MAX)
+        u.others = fmax(0, (double)(z->busy_ns - a->busy_ns) / wall - u.used);
     return u;
 }

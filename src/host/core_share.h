@@ -9,8 +9,14 @@
 
 #include <stdint.h>
 
+enum { CORE_SHARE_THREADS = 256 };
+
 struct core_share {
-    uint64_t since_ns, cpu_ns, no_core_ns, busy_ns;
+    uint64_t since_ns, cpu_ns, busy_ns;
+    int threads; /* the first of them that the kernel lists */
+    struct {
+        uint64_t id, no_core_ns;
+    } thread[CORE_SHARE_THREADS];
 };
 
 /* Mean cores. NAN: the kernel does not tell. */
@@ -18,9 +24,9 @@ struct core_use {
     double used, delayed, others;
 };
 
-/* Any thread; the threads of the process that are alive at both ends are those that count as delayed. */
+/* Any thread. Delays are those of threads that are alive at the end; what others of them waited before the beginning is left out. */
 void core_share_begin(struct core_share *s);
-struct core_use core_share_end(const struct core_share *s);
+struct core_use core_share_between(const struct core_share *begin, const struct core_share *end);
 
 /* For tests: nanoseconds in which a core was busy, from the text of /proc/stat; only cores that `is_ours` names. */
 uint64_t core_share_busy_ns(const char *stat, const unsigned char *is_ours, int cores);

@@ -40,6 +40,7 @@ struct bench {
     uint64_t intervals, interval_capacity;
     uint64_t gap_ns;
     uint64_t cpu_start_ns;
+    struct core_share before;               /* the loader was opened */
     struct bench_mark start, first;         /* the first epoch asked for; the first batch taken */
     uint64_t epoch_since_ns, epoch_samples; /* when the epoch before the running one ended, and what had come by then */
     bool has_failed_alloc, is_stopped;
@@ -126,7 +127,7 @@ static struct bench_mark mark_now(struct bench *b, struct bench_result *out)
 static struct bench_pace pace_between(const struct bench_mark *a, const struct bench_mark *z)
 {
     double made = z->made - a->made, seconds = (double)(z->cores.since_ns - a->cores.since_ns) / 1e9;
-    struct bench_pace p = {.cores = core_share_end(&a->cores), .seconds = made > 0 ? seconds : 0};
+    struct bench_pace p = {.cores = core_share_between(&a->cores, &z->cores), .seconds = made > 0 ? seconds : 0};
     if (!(made > 0) || !(seconds > 0))
         return (struct bench_pace){.cores = p.cores};
     p.samples_per_second = made / seconds;
@@ -142,6 +143,7 @@ static void find_pace(struct bench *b, struct bench_result *out)
     struct bench_mark end = mark_now(b, out);
     bool is_steady = b->first.cores.since_ns && end.made - b->first.made >= 2 * (double)b->first_samples;
     bool has_many = out->batches > MANY_BATCHES;
+    out->opening = core_share_between(&b->before, &b->start.cores);
     out->whole = pace_between(&b->start, &end);
     if (has_many && out->whole.seconds > 0)
         out->whole.samples_per_second = (double)end.delivered / out->whole.seconds;
@@ -295,6 +297,7 @@ int bench_run(const struct bench_request *r, struct bench_result *out, struct fb
     if (r->is_cold)
         FB_TRY(evict_source(&r->options, &out->evicted_share, e));
     struct bench b = {.r = r, .step_ns = (uint64_t)(r->step_seconds * 1e9), .started_ns = r->is_cold ? clock_now_ns() : r->started_ns};
+    core_share_begin(&b.before);
     prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* of this thread: steps end when they should; 50 us later otherwise */
     int rc = measure(&b, out, e);
     free(b.interval_ns);

@@ -298,9 +298,11 @@ int doctor_try_preload(const struct doctor_request *q, const struct doctor_resul
     request.started_ns = clock_now_ns();
     FB_TRY(bench_run(&request, &b, e));
     struct doctor_run run = doctor_run_of(&b.pace);
-    double samples = (double)r->samples, load = b.time_to_first_batch_seconds, alone = doctor_alone(&run, r->machine.cores);
+    const struct doctor_run loading = {.rate = 1 / b.time_to_first_batch_seconds, .cores = b.opening};
+    double samples = (double)r->samples, alone = doctor_alone(&run, r->machine.cores), load = 1 / doctor_alone(&loading, r->machine.cores);
+    *t = (struct doctor_trial){samples / (b.time_to_first_batch_seconds + samples / run.rate), run.rate, samples / (load + samples / alone),
+                               alone};
     bench_free(&b);
-    *t = (struct doctor_trial){samples / (load + samples / run.rate), run.rate, samples / (load + samples / alone), alone};
     return 0;
 }
 

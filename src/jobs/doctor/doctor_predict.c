@@ -107,8 +107,11 @@ static void add_decoded(struct doctor_result *r, const char *source)
 static void add_memory(struct doctor_result *r, const char *source)
 {
     double bytes = (double)r->data.bytes;
-    double first = r->first_warm_rate > 0 ? r->first_warm_rate : doctor_cpu_rate(r, r->first_cpu_s, r->machine.threads);
+    double spared = r->storage.cold_cpu_s > 0 ? r->storage.cold_cpu_s * r->first_bytes : 0; /* the kernel fetches nothing */
+    double first_s = fmax(r->first_cpu_s - spared, fmin(r->first_cpu_s, r->known_cpu_s));
+    double first = r->first_warm_rate > 0 ? r->first_warm_rate : doctor_cpu_rate(r, first_s, r->machine.threads);
     struct doctor_row *row = doctor_add_row(r, REMEDY_MEMORY, first, r->warm_rate);
+    row->first_cpu_s = first_s;
     row->first_from_storage = row->later_from_storage = false;
     row->ram_bytes = bytes;
     snprintf(row->change, sizeof(row->change), "copied to the RAM disk");
@@ -187,12 +190,12 @@ static double no_slower(double predicted, double as_is)
     return predicted < as_is ? as_is : predicted;
 }
 
-static void add_remedies(const struct doctor_request *q, struct doctor_result *r, double storage, bool fits)
+static void add_remedies(const struct doctor_request *q, struct doctor_result *r, double storage, bool fits, bool is_storage_blamed)
 {
     const char *source = q->options.source ? q->options.source : "DATA";
     if (r->machine.is_bucket)
         doctor_predict_bucket(q, r, source);
-    if (!r->machine.is_bucket && r->storage_limits && (double)r->data.bytes < 0.9 * r->machine.shm_free_bytes)
+    if (!r->machine.is_bucket && is_storage_blamed && (double)r->data.bytes < 0.9 * r->machine.shm_free_bytes)
         add_memory(r, source);
     if (strcmp(r->data.kind, "folder") == 0 && doctor_has_pictures(r) && !r->machine.is_bucket)
         add_pack(r, source, fits);
@@ -212,7 +215,8 @@ static bool only_helps(enum remedy_kind kind)
            kind == REMEDY_RECHUNK;
 }
 
-static void fill_rows(const struct doctor_request *q, struct doctor_result *r)
+/* The rows of both tables are the same: those for the machine as it is now. */
+static void fill_rows(const struct doctor_request *q, struct doctor_result *r, bool is_storage_blamed)
 {
     double bytes = (double)r->data.bytes, first_cpu = doctor_cpu_rate(r, r->first_cpu_s, r->machine.threads);
     bool fits = !r->machine.is_bucket && bytes < 0.8 * r->machine.memory_available_bytes;
@@ -226,7 +230,7 @@ static void fill_rows(const struct doctor_request *q, struct doctor_result *r)
              : fits               ? "as it is"
                                   : "as it is (larger than memory)");
     as_is->ram_bytes = fits ? bytes : 0;
-    add_remedies(q, r, storage, fits);
+    add_remedies(q, r, storage, fits, is_storage_blamed);
     for (int i = 0; i < r->rows; i++)
         if (only_helps(r->row[i].kind)) {
             r->row[i].first_rate = no_slower(r->row[i].first_rate, r->row[0].first_rate);
@@ -272,8 +276,9 @@ void doctor_predict(const struct doctor_request *q, struct doctor_result *r)
 {
     struct doctor_result alone = without_others(r);
     r->wanted_rate = alone.wanted_rate = q->step_seconds > 0 ? (double)q->options.batch_size / q->step_seconds : NAN;
-    fill_rows(q, &alone);
-    fill_rows(q, r);
+    bool is_storage_blamed = r->cold_rate < storage_share * doctor_cpu_rate(r, r->first_cpu_s, r->machine.threads);
+    fill_rows(q, &alone, is_storage_blamed);
+    fill_rows(q, r, is_storage_blamed);
     doctor_find_limits(r);
     for (int i = 0; i < r->rows; i++) {
         take_alone(&r->row[i], &alone);

@@ -529,6 +529,21 @@ static void both_predictions_are_there_when_others_are_at_work(void **state)
     near(r.row[0].accelerator_later, 2000 / 12800.0); /* as the machine is now */
 }
 
+static void every_remedy_is_foretold_for_both_machines(void **state)
+{
+    (void)state;
+    struct doctor_result r = photos(300);
+    struct doctor_request q = step(0.02);
+    r.warm_rate = 1000, r.alone_warm = 4000, r.alone_cold = 1990, r.others_cores = 3; /* alone, storage would not be in the way */
+    doctor_predict(&q, &r);
+    near(row_of(&r, REMEDY_MEMORY)->alone_first, 2000);
+    near(row_of(&r, REMEDY_MEMORY)->alone_later, 4000);
+    r.storage.cold_cpu_s = 0.0005 / 100e3; /* a quarter of what a sample costs at first: fetching its bytes */
+    r.first_bytes = 100e3;
+    doctor_predict(&q, &r);
+    near(row_of(&r, REMEDY_MEMORY)->alone_first, 4 / 0.0015);
+}
+
 static const char *cores_wanted(int cores, int online, int threads, double others)
 {
     static struct doctor_result r;
@@ -583,6 +598,7 @@ int main(void)
         cmocka_unit_test(a_batch_larger_than_the_data_is_the_data),
         cmocka_unit_test(without_others_threads_have_the_cores_that_they_wanted),
         cmocka_unit_test(both_predictions_are_there_when_others_are_at_work),
+        cmocka_unit_test(every_remedy_is_foretold_for_both_machines),
         cmocka_unit_test(more_threads_are_for_cores_that_are_free_and_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
