@@ -70,10 +70,14 @@ static double deepest_rate(const struct doctor_result *r, double share_of_bytes)
     return share_of_bytes < 1 ? rate / share_of_bytes : rate; /* smaller ones: as many bytes, more samples */
 }
 
-/* CPU of a first epoch from storage, of data that was tried in memory. */
+/* CPU of a first epoch from storage, of data that was tried in memory. A probe that reads and waits pays for more than an engine whose reads
+ * are many at once: what known files cost from storage and from memory tells, if it was measured. */
 static double cold_demand(const struct doctor_result *r, double demand_s, double bytes)
 {
     double per_byte = r->storage.cold_cpu_s;
+    const struct doctor_run *cold = &r->known_cold, *warm = &r->known_warm;
+    if (cold->read_bytes > 0 && isfinite(cold->rate) && warm->cpu_s > 0)
+        per_byte = fmin(per_byte, fmax(0, cold->cpu_s - warm->cpu_s) / cold->read_bytes);
     return per_byte > 0 ? demand_s + per_byte * bytes : demand_s;
 }
 

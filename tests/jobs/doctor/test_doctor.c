@@ -179,6 +179,10 @@ static void decoded_pictures_need_their_room_and_are_fed_at_the_pace_of_storage_
     r.storage.cold_cpu_s = 1e-3 / (256 * 256 * 3);
     doctor_predict(&q, &r);
     near(row_of(&r, REMEDY_DECODED)->first_rate, 4 / 0.00111);
+    r.known_warm = (struct doctor_run){.rate = 4000, .cpu_s = 0.001, .read_bytes = 100e3};
+    r.known_cold = (struct doctor_run){.rate = 300, .cpu_s = 0.00105, .read_bytes = 100e3}; /* but the engine paid half a ns per byte */
+    doctor_predict(&q, &r);
+    near(row_of(&r, REMEDY_DECODED)->first_rate, 4 / (0.00011 + 0.00005 * 256 * 256 * 3 / 100e3));
     r.storage.point[0].bytes_per_s /= 100;
     r.machine.memory_available_bytes = 10e9;
     doctor_predict(&q, &r);
