@@ -73,7 +73,7 @@ bench: build ## measure against bare C loops and torch's DataLoader, print the r
 	@$(BIN)/python bench/cache.py $(if $(filter --quick,$(BENCH_ARGS)),--rounds 1)
 	@$(BIN)/python bench/build.py $(if $(filter --quick,$(BENCH_ARGS)),--rounds 1 --files 6000)
 	@$(BIN)/python bench/watch.py
-	@$(BIN)/python bench/doctor.py
+	@$(BIN)/python bench/doctor.py --batch 64 --rounds $(if $(filter --quick,$(BENCH_ARGS)),1,2)
 	@$(BIN)/python bench/zoo.py --seeds $(SEEDS) || true # a wrong verdict is in the table; the bench goes on
 
 wheel: ## a wheel into dist/, tried in a virtual environment of its own

@@ -199,6 +199,7 @@ static void cache_io_figures(struct io *io, struct io_figures *f)
         .bytes = get(&c->ram_hit_bytes) + get(&c->disk_hit_bytes) + get(&c->miss_bytes),
         .failures = get(&c->failures),
         .busy_ns = get(&c->busy_ns),
+        .in_flight_ns = get(&c->busy_ns),
         .in_flight = atomic_load_explicit(&c->in_flight, memory_order_relaxed),
         .in_flight_peak = atomic_load_explicit(&c->in_flight_peak, memory_order_relaxed),
         .depth = inner.depth,

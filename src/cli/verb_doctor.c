@@ -74,12 +74,37 @@ static void put_budget(struct json_writer *w, const struct doctor_budget *b)
 static void put_row(struct json_writer *w, const struct doctor_row *r)
 {
     json_put(w, J_OBJECT(NULL, J("change", r->change), figure("first_epoch_samples_per_second", r->first_rate),
-                         figure("later_samples_per_second", r->later_rate), figure("batch_seconds", r->batch_seconds),
+                         figure("later_samples_per_second", r->later_rate), figure("alone_first_epoch_samples_per_second", r->alone_first),
+                         figure("alone_later_samples_per_second", r->alone_later), figure("batch_seconds", r->batch_seconds),
                          figure("epoch_seconds", r->epoch_seconds), figure("run_seconds", r->run_seconds),
-                         figure("accelerator_utilization_ratio", r->accelerator_ratio), figure("ram_bytes", r->ram_bytes),
+                         figure("accelerator_utilization_ratio", r->accelerator_ratio),
+                         figure("first_epoch_accelerator_utilization_ratio", r->accelerator_first),
+                         figure("later_accelerator_utilization_ratio", r->accelerator_later), figure("ram_bytes", r->ram_bytes),
                          figure("disk_bytes", r->disk_bytes), J("command", r->command),
                          figure("proved_first_epoch_samples_per_second", r->proved_first),
-                         figure("proved_later_samples_per_second", r->proved_later)));
+                         figure("proved_later_samples_per_second", r->proved_later), J("not_proved_because", r->unproved)));
+}
+
+static void put_states(struct json_writer *w, const char *key, const struct doctor_result *r, bool is_alone)
+{
+    const struct doctor_run *run[] = {&r->fresh_cold, &r->fresh_warm, &r->known_cold, &r->known_warm};
+    double rate[4];
+    for (int i = 0; i < 4; i++)
+        rate[i] = is_alone ? doctor_alone(run[i], r->machine.cores) : run[i]->rate;
+    json_put(w, J_OBJECT(key, figure("new_files_from_storage", rate[0]), figure("new_files_from_memory", rate[1]),
+                         figure("known_files_from_storage", rate[2]), figure("known_files_from_memory", rate[3])));
+}
+
+/* What was measured, what that says of other programs, and the limits that follow. */
+static void put_measured(struct json_writer *w, const struct doctor_result *r)
+{
+    const struct doctor_limits *most = &r->limits;
+    put_states(w, "measured_samples_per_second", r, false);
+    put_states(w, "alone_samples_per_second", r, true);
+    json_put(w, figure("known_files_ratio", r->known_share), figure("cores_used", r->known_warm.cores.used),
+             figure("cores_wanted_in_vain", r->known_warm.cores.delayed), figure("memory_limit_bytes_per_second", most->memory_bytes_per_s),
+             figure("storage_limit_bytes_per_second", most->storage_bytes_per_s), figure("read_bytes_per_sample", r->known_bytes),
+             figure("first_read_bytes_per_sample", r->first_bytes), figure("batch_bytes_per_sample", r->output_bytes));
 }
 
 static void print_json(const struct doctor_result *r)
@@ -92,8 +117,9 @@ static void print_json(const struct doctor_result *r)
     json_put(&w, figure("cores", m->cores), figure("threads", m->threads), figure("memory_available_bytes", m->memory_available_bytes),
              figure("shm_free_bytes", m->shm_free_bytes), figure("open_files_limit", m->files_limit),
              figure("processes_limit", m->processes_limit), figure("locked_memory_limit_bytes", m->locked_bytes_limit),
-             figure("memory_copy_bytes_per_second", m->copy_bytes_per_s));
+             figure("memory_copy_bytes_per_second", m->copy_bytes_per_s), figure("machine_cores", m->online_cores));
     put_storage(&w, &r->storage);
+    put_measured(&w, r);
     json_put(&w, J("storage", m->kind), J("mount", m->mount), J("accelerator", m->gpu), J("io", r->io),
              figure("cold_samples_per_second", r->cold_rate), figure("warm_samples_per_second", r->warm_rate),
              figure("decode_seconds", r->decode_s), figure("transform_seconds", r->transform_s),
@@ -215,6 +241,23 @@ static const char *bottleneck(const struct doctor_result *r)
     return r->storage_limits ? "storage in the first epoch, the CPU later" : "the CPU: storage keeps up";
 }
 
+static bool has_others(const struct doctor_result *r)
+{
+    return r->others_cores > 0.3;
+}
+
+static void print_others(const struct doctor_result *r)
+{
+    const struct core_use *u = &r->known_warm.cores;
+    if (has_others(r))
+        say("%-12s other programs used %.1f of the %d cores meanwhile; this one had %.1f and could have used %.1f more\n", "",
+            r->others_cores, r->machine.cores, u->used, u->delayed);
+    if (r->machine.online_cores > r->machine.cores)
+        say("%-12s this process may use %d of the machine's %d cores\n", "", r->machine.cores, r->machine.online_cores);
+    if (r->known_share >= 0.01)
+        say("%-12s %.0f %% of the files are known from earlier epochs, so the first one is quicker\n", "", 100 * r->known_share);
+}
+
 static void print_facts(const struct doctor_result *r)
 {
     const struct doctor_machine *m = &r->machine;
@@ -227,9 +270,7 @@ static void print_facts(const struct doctor_result *r)
     print_data(r);
     print_storage(&r->storage, m->is_bucket);
     print_measured(r);
-    if (r->others_cores > 0.3)
-        say("%-12s other programs used %.1f cores meanwhile; without them it would be faster, and the figures below steadier\n", "",
-            r->others_cores);
+    print_others(r);
     if (isnan(r->cold_rate))
         say("%-12s storage was not measured: the files could not be dropped from memory\n", "");
     if (r->chunks.now_rows)
@@ -251,9 +292,12 @@ static void print_room(double bytes)
     say(" %9s", bytes > 0 ? text_size((uint64_t)bytes, size, sizeof(size)) : "-");
 }
 
-static double off_by(double predicted, double measured)
+static void print_off(double predicted, double measured)
 {
-    return measured > 0 ? 100 * (predicted / measured - 1) : NAN;
+    if (measured > 0 && isfinite(predicted))
+        say(" %+5.0f %%", 100 * (predicted / measured - 1));
+    else
+        say(" %7s", "");
 }
 
 static void print_proof(const struct doctor_result *r)
@@ -261,11 +305,44 @@ static void print_proof(const struct doctor_result *r)
     say("\n%-38s %8s %8s %7s %8s %8s %7s\n", "tried on a sample", "1st/s", "measured", "off", "later/s", "measured", "off");
     for (int i = 0; i < r->rows; i++) {
         const struct doctor_row *w = &r->row[i];
-        if (isnan(w->proved_later))
+        if (isnan(w->proved_later)) {
+            say("%-38s not tried: %s\n", w->change, w->unproved);
             continue;
+        }
         say("%-38s", w->change);
-        print_rate(w->first_rate), print_rate(w->proved_first), say(" %+5.0f %%", off_by(w->first_rate, w->proved_first));
-        print_rate(w->later_rate), print_rate(w->proved_later), say(" %+5.0f %%\n", off_by(w->later_rate, w->proved_later));
+        print_rate(w->first_rate), print_rate(w->proved_first), print_off(w->first_rate, w->proved_first);
+        print_rate(w->later_rate), print_rate(w->proved_later), print_off(w->later_rate, w->proved_later);
+        say("\n");
+    }
+}
+
+/* Busy: the first epoch, those behind it, all of --epochs. */
+static void print_rows(const struct doctor_result *r, bool has_step)
+{
+    say("\n%-38s %8s %8s %8s %8s %7s%s %9s %9s\n", has_others(r) ? "predicted, as the machine is now" : "predicted", "1st/s", "later/s",
+        "s/batch", "s/epoch", "run h", has_step ? " busy:1st  later  all" : "", "disk", "RAM");
+    for (int i = 0; i < r->rows; i++) {
+        const struct doctor_row *w = &r->row[i];
+        say("%-38s", w->change);
+        print_rate(w->first_rate);
+        print_rate(w->later_rate);
+        say(" %8.3f %8.1f %7.2f", w->batch_seconds, w->epoch_seconds, w->run_seconds / 3600);
+        if (has_step)
+            say("   %4.0f %% %4.0f %% %3.0f %%", 100 * w->accelerator_first, 100 * w->accelerator_later, 100 * w->accelerator_ratio);
+        print_room(w->disk_bytes);
+        print_room(w->ram_bytes);
+        say("%s%s\n", w->command[0] ? "   " : "", w->command);
+    }
+}
+
+static void print_alone(const struct doctor_result *r)
+{
+    say("\n%-38s %8s %8s\n", "predicted, alone on the machine", "1st/s", "later/s");
+    for (int i = 0; i < r->rows; i++) {
+        say("%-38s", r->row[i].change);
+        print_rate(r->row[i].alone_first);
+        print_rate(r->row[i].alone_later);
+        say("\n");
     }
 }
 
@@ -277,20 +354,9 @@ static void print_table(const struct doctor_result *r)
         say("%-12s %.0f samples/s\n", "wanted", r->wanted_rate);
     if (r->machine.is_bucket)
         print_budget(&r->budget);
-    say("\n%-38s %8s %8s %8s %8s %7s%s %9s %9s\n", "predicted", "1st/s", "later/s", "s/batch", "s/epoch", "run h",
-        has_step ? "   busy" : "", "disk", "RAM");
-    for (int i = 0; i < r->rows; i++) {
-        const struct doctor_row *w = &r->row[i];
-        say("%-38s", w->change);
-        print_rate(w->first_rate);
-        print_rate(w->later_rate);
-        say(" %8.3f %8.1f %7.2f", w->batch_seconds, w->epoch_seconds, w->run_seconds / 3600);
-        if (has_step)
-            say(" %4.0f %%", 100 * w->accelerator_ratio);
-        print_room(w->disk_bytes);
-        print_room(w->ram_bytes);
-        say("%s%s\n", w->command[0] ? "   " : "", w->command);
-    }
+    print_rows(r, has_step);
+    if (has_others(r))
+        print_alone(r);
 }
 
 static int fill(const struct doctor_options *c, const char *source, char *fields, struct doctor_request *q, struct fb_error *e)

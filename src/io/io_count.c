@@ -42,6 +42,7 @@ void io_count_end(struct io_count *c, struct io_request *r)
 {
     r->done_ns = clock_now_ns();
     io_count_add(c, r);
+    atomic_fetch_add_explicit(&c->shard[my_shard()].in_flight_ns, r->done_ns - r->submitted_ns, memory_order_relaxed);
     atomic_fetch_sub_explicit(&c->in_flight, 1, memory_order_relaxed);
 }
 
@@ -54,6 +55,7 @@ void io_count_figures(const struct io_count *c, struct io_figures *f)
         f->bytes += atomic_load_explicit(&s->bytes, memory_order_relaxed);
         f->failures += atomic_load_explicit(&s->failures, memory_order_relaxed);
         f->busy_ns += atomic_load_explicit(&s->busy_ns, memory_order_relaxed);
+        f->in_flight_ns += atomic_load_explicit(&s->in_flight_ns, memory_order_relaxed);
     }
     f->in_flight = atomic_load_explicit(&c->in_flight, memory_order_relaxed);
     f->in_flight_peak = atomic_load_explicit(&c->in_flight_peak, memory_order_relaxed);

@@ -10,7 +10,7 @@ enum { IO_COUNT_SHARDS = 16 };
 
 struct io_count_shard {
     _Alignas(64) _Atomic uint64_t reads;
-    _Atomic uint64_t bytes, failures, busy_ns;
+    _Atomic uint64_t bytes, failures, busy_ns, in_flight_ns;
 };
 
 /* Relaxed order throughout: figures for people, no data hangs on them. */

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "host/core_share.h"
 #include "meter/meter.h"
 #include "meter/metrics.h"
 
@@ -29,11 +30,23 @@ struct bench_request {
     uint64_t started_ns; /* when the program started: for the time to the first batch */
 };
 
+/* What the engine did in a stretch of the run, whatever the size of batches: samples that were made, not those that were handed over. With
+ * batches that are large beside the run the latter come too rarely to count. */
+struct bench_pace {
+    double samples_per_second;
+    double cpu_seconds, read_bytes; /* per sample; CPU of the process */
+    struct core_use cores;
+    double seconds; /* of the stretch; 0: nothing was made */
+};
+
 struct bench_result {
     bool is_as_stored; /* arrays or sound without transforms: those of the request were for images */
     uint64_t samples, batches;
     double wall_seconds;                  /* from the first batch ready to the last done */
-    double samples_per_second;            /* first batch excluded */
+    double samples_per_second;            /* first batch excluded, unless it is all there was */
+    struct core_use opening; /* of the machine while the loader was opened */
+    struct bench_pace whole;              /* from the beginning of the first epoch */
+    struct bench_pace pace;               /* from behind the first batch; as a whole if that batch was most of the run */
     double last_epoch_rate;               /* samples per second of the last of several epochs that were whole; NaN: there was one */
     double accelerator_utilization_ratio; /* NaN without a step time */
     double exposed_wait_ratio;

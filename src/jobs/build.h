@@ -62,7 +62,7 @@ struct build_slow {
 struct build_figures {
     uint64_t files, rows, bad, bytes_read;
     double seconds[BUILD_STAGES];
-    double file_cpu_seconds;          /* of reading and computing */
+    double file_cpu_seconds;          /* of the threads that did it: tasks, compressing and writing */
     double batch_seconds, batch_most; /* of a task: some recordings that a worker takes at once */
     uint64_t batches;
 };
@@ -78,6 +78,8 @@ struct build_result {
     char *skipped_list; /* "key: cause" lines of the first thousand, or NULL */
     uint64_t checksum;
     double seconds, finish_seconds; /* of all; of the end of it: structure, and bringing it to the disk */
+    double cpu_seconds;             /* of the process and its HDF5 helper, from the beginning to the end */
+    double rows_cpu_seconds;        /* of that: while rows were made and written, by all threads */
     uint64_t memory_peak;
     bool is_kept; /* it failed, and what was written so far can be resumed */
 

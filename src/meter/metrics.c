@@ -77,6 +77,8 @@ const struct metric_row metric_table[] = {
     {"io.bytes", "io_read_bytes_total", UNIT_BYTES, COUNTER, "Bytes that the back-end read."},
     {"io.failures", "io_failures_total", COUNTER, .help = "Reads that failed."},
     {"io.in_flight", "reads_in_flight", .help = "Reads under way."},
+    {"io.in_flight_seconds", "reads_in_flight_seconds_total", UNIT_SECONDS, COUNTER,
+     "Time that reads were under way, summed over reads; divided by the time it is their mean number."},
     {"io.in_flight_peak", "reads_in_flight_peak", .help = "Peak number of reads under way at once."},
     {"io.depth", "reads_in_flight_limit", .help = "How many reads may be under way at once."},
     {"io.cached_reads", "cached_reads_total", COUNTER, .help = "Reads that the workers themselves found in the page cache."},

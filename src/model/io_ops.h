@@ -74,7 +74,8 @@ struct io_piece {
 
 struct io_figures {
     uint64_t reads, bytes, failures;
-    uint64_t busy_ns; /* sum over requests of done - submitted */
+    uint64_t busy_ns;      /* sum over requests of done - submitted */
+    uint64_t in_flight_ns; /* of it, those that were in flight: reads done by try_now never are */
     uint32_t in_flight, in_flight_peak;
     uint32_t depth;     /* how many it takes at once */
     uint32_t abandoned; /* reads that could not be cancelled at close */

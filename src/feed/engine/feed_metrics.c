@@ -75,6 +75,7 @@ static void fill_io(struct metrics *m, struct feed *f)
     metrics_set(m, "io.bytes", i.bytes);
     metrics_set(m, "io.failures", i.failures);
     metrics_set(m, "io.in_flight", i.in_flight);
+    metrics_set_ns(m, "io.in_flight_seconds", i.in_flight_ns);
     metrics_set(m, "io.in_flight_peak", i.in_flight_peak);
     metrics_set(m, "io.depth", i.depth);
     metrics_set(m, "io.cached_reads", meter_get(&f->cached_reads));

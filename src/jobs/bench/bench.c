@@ -12,12 +12,20 @@
 #include "base/compare.h"
 #include "base/rng.h"
 #include "dataset/dataset.h"
+#include "feed/feed.h"
 #include "host/host.h"
 #include "io/io.h"
 #include "jobs/bench/page_cache_evict.h"
 #include "jobs/bench/wake_probe.h"
 
 enum { PAGE = 4096 };
+
+/* Where a stretch of the run begins. */
+struct bench_mark {
+    struct core_share cores;
+    double made, read_bytes;
+    uint64_t delivered;
+};
 
 struct bench {
     const struct bench_request *r;
@@ -34,6 +42,8 @@ struct bench {
     uint64_t intervals, interval_capacity;
     uint64_t gap_ns;
     uint64_t cpu_start_ns;
+    struct core_share before;               /* the loader was opened */
+    struct bench_mark start, first;         /* the first epoch asked for; the first batch taken */
     uint64_t epoch_since_ns, epoch_samples; /* when the epoch before the running one ended, and what had come by then */
     bool has_failed_alloc, is_stopped;
 };
@@ -100,6 +110,44 @@ static uint64_t sleep_overshoot_ns(const struct bench *b)
     return b->late_ns > no_core_ns ? b->late_ns - no_core_ns : 0;
 }
 
+static struct bench_mark mark_now(struct bench *b, struct bench_result *out)
+{
+    struct bench_mark m = {.delivered = out->samples};
+    feed_metrics((struct feed *)b->loader, &out->metrics);
+    m.made = bench_stage(out, "decode", "items");
+    m.read_bytes = bench_stage(out, "read", "bytes");
+    core_share_begin(&m.cores);
+    return m;
+}
+
+static struct bench_pace pace_between(const struct bench_mark *a, const struct bench_mark *z)
+{
+    double made = z->made - a->made, seconds = (double)(z->cores.since_ns - a->cores.since_ns) / 1e9;
+    struct bench_pace p = {.cores = core_share_between(&a->cores, &z->cores), .seconds = made > 0 ? seconds : 0};
+    if (!(made > 0) || !(seconds > 0))
+        return (struct bench_pace){.cores = p.cores};
+    p.samples_per_second = made / seconds;
+    p.cpu_seconds = (double)(z->cores.cpu_ns - a->cores.cpu_ns) / 1e9 / made;
+    p.read_bytes = (z->read_bytes - a->read_bytes) / made;
+    return p;
+}
+
+/* Samples made ahead of a consumer that is slower than the workers are not fed yet: with many batches what was handed over counts. */
+static void find_pace(struct bench *b, struct bench_result *out)
+{
+    enum { MANY_BATCHES = 16 };
+    struct bench_mark end = mark_now(b, out);
+    bool is_steady = b->first.cores.since_ns && end.made - b->first.made >= 2 * (double)b->first_samples;
+    bool has_many = out->batches > MANY_BATCHES;
+    out->opening = core_share_between(&b->before, &b->start.cores);
+    out->whole = pace_between(&b->start, &end);
+    if (has_many && out->whole.seconds > 0)
+        out->whole.samples_per_second = (double)end.delivered / out->whole.seconds;
+    out->pace = is_steady ? pace_between(&b->first, &end) : out->whole;
+    if (is_steady && has_many && out->pace.seconds > 0)
+        out->pace.samples_per_second = (double)(end.delivered - b->first.delivered) / out->pace.seconds;
+}
+
 static void take(struct bench *b, fb_batch *batch, bool is_first_of_epoch, uint64_t asked_ns, struct bench_result *out)
 {
     uint64_t ready_ns = clock_now_ns();
@@ -109,6 +157,7 @@ static void take(struct bench *b, fb_batch *batch, bool is_first_of_epoch, uint6
     if (!b->first_ready_ns) {
         b->first_ready_ns = ready_ns;
         b->first_samples = out->samples;
+        b->first = mark_now(b, out);
         b->cpu_start_ns = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
         b->no_core_ns = host_no_core_ns();
         out->time_to_first_batch_seconds = (double)(ready_ns - b->started_ns) / 1e9;
@@ -128,6 +177,8 @@ static void take(struct bench *b, fb_batch *batch, bool is_first_of_epoch, uint6
 static int run_epoch(struct bench *b, struct bench_result *out, struct fb_error *e)
 {
     uint64_t asked_ns = clock_now_ns(); /* starting an epoch is waiting for its first batch */
+    if (!b->start.cores.since_ns)
+        b->start = mark_now(b, out);
     int64_t epoch = fb_start_epoch(b->loader, FB_NEXT_EPOCH, e);
     if (epoch < 0)
         return (int)epoch;
@@ -156,11 +207,12 @@ static int run_epoch(struct bench *b, struct bench_result *out, struct fb_error 
 
 static void sum_up(struct bench *b, struct bench_result *out)
 {
+    find_pace(b, out);
     uint64_t end = b->step_ns ? b->step_end_ns - sleep_overshoot_ns(b) : b->last_taken_ns;
     uint64_t cpu = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - b->cpu_start_ns - b->burnt_ns;
     uint64_t counted = out->samples - (b->step_ns ? 0 : b->first_samples);
     out->wall_seconds = (double)(end - b->first_ready_ns) / 1e9;
-    out->samples_per_second = out->wall_seconds > 0 ? (double)counted / out->wall_seconds : 0;
+    out->samples_per_second = out->wall_seconds > 0 ? (double)counted / out->wall_seconds : counted ? 0 : out->pace.samples_per_second;
     out->accelerator_utilization_ratio =
         b->step_ns ? (double)out->batches * (double)b->step_ns / (double)(end - b->first_ready_ns) : (double)NAN;
     out->exposed_wait_ratio = out->wall_seconds > 0 ? (double)b->waited_ns / 1e9 / out->wall_seconds : 0;
@@ -241,6 +293,7 @@ int bench_run(const struct bench_request *r, struct bench_result *out, struct fb
     if (r->is_cold)
         FB_TRY(evict_source(&r->options, &out->evicted_share, e));
     struct bench b = {.r = r, .step_ns = (uint64_t)(r->step_seconds * 1e9), .started_ns = r->is_cold ? clock_now_ns() : r->started_ns};
+    core_share_begin(&b.before);
     prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* of this thread: steps end when they should; 50 us later otherwise */
     int rc = measure(&b, out, e);
     free(b.interval_ns);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "base/file/file.h"
 #include "jobs/build/build_crew.h"
 
@@ -203,13 +204,29 @@ static int split_of(const struct build_crew *c, const struct build_chunk *k)
     return build_split_of(c->p, part_row(k, k->part.data)->file);
 }
 
+struct chunk_clock {
+    enum build_stage stage;
+    uint64_t since_ns, cpu_ns;
+};
+
+static struct chunk_clock start_clock(struct build_worker *w, enum build_stage stage)
+{
+    return (struct chunk_clock){stage, build_meter_move(w->c->meter, -1, stage, 0), clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID)};
+}
+
+/* What a chunk costs is part of what its files cost. */
+static void stop_clock(struct build_worker *w, const struct build_chunk *k, const struct chunk_clock *t)
+{
+    struct build_figures f = {.file_cpu_seconds = (double)(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - t->cpu_ns) / 1e9};
+    f.seconds[t->stage] = (double)(build_meter_move(w->c->meter, (int)t->stage, -1, 0) - t->since_ns) / 1e9;
+    build_meter_add(w->c->meter, split_of(w->c, k), &f);
+}
+
 int build_pack_chunk(struct build_worker *w, struct build_chunk *k, struct fb_error *e)
 {
-    uint64_t since = build_meter_move(w->c->meter, -1, BUILD_COMPRESS, 0);
+    struct chunk_clock t = start_clock(w, BUILD_COMPRESS);
     int rc = pack_rows(w, k, e);
-    uint64_t until = build_meter_move(w->c->meter, BUILD_COMPRESS, -1, 0);
-    struct build_figures f = {.seconds = {[BUILD_COMPRESS] = (double)(until - since) / 1e9}};
-    build_meter_add(w->c->meter, split_of(w->c, k), &f);
+    stop_clock(w, k, &t);
     return rc;
 }
 
@@ -245,15 +262,13 @@ static int write_rows(struct build_worker *w, const struct build_chunk *k, struc
 
 int build_write_chunk(struct build_worker *w, struct build_chunk *k, struct fb_error *e)
 {
-    uint64_t since = build_meter_move(w->c->meter, -1, BUILD_WRITE, 0);
+    struct chunk_clock t = start_clock(w, BUILD_WRITE);
     const struct build_part *part = k->part.data;
     struct build_files *files = w->c->files;
     int rc = w->c->p->q->deflate     ? file_write_all_at(files->data_fd, k->packed.data, k->piece.length, k->piece.offset, e)
              : is_one_piece(w->c, k) ? build_direct_write(&files->direct, part_data(w->c, k, part), k->piece.length, k->piece.offset, e)
                                      : write_rows(w, k, e);
-    uint64_t until = build_meter_move(w->c->meter, BUILD_WRITE, -1, 0);
-    struct build_figures f = {.seconds = {[BUILD_WRITE] = (double)(until - since) / 1e9}};
-    build_meter_add(w->c->meter, split_of(w->c, k), &f);
+    stop_clock(w, k, &t);
     return rc;
 }
 

@@ -42,6 +42,21 @@ static double whole(const struct build_result *r)
     return wall(r) + r->finish_seconds;
 }
 
+/* Before the first recording was begun: the source, labels, what an earlier run left. */
+static double opening(const struct build_result *r)
+{
+    double seconds = r->seconds - whole(r);
+    return seconds > 0 ? seconds : 0;
+}
+
+/* Threads that read ahead and locks between threads cost CPU, too, and nobody's split: they are shared out. */
+static double file_cpu(const struct build_result *r, const struct build_figures *f)
+{
+    double told = sum_of(r).file_cpu_seconds;
+    double share = r->rows_cpu_seconds > 0 && told > 0 ? r->rows_cpu_seconds / told : 1;
+    return f->files ? f->file_cpu_seconds * share / (double)f->files : 0;
+}
+
 static double threads_of(const struct build_result *r)
 {
     return r->threads ? r->threads : 1;
@@ -163,14 +178,13 @@ static bool has_low_depth(const struct build_result *r)
 
 /* ---- words ---- */
 
-static void put_split(struct text *out, const char *name, const struct build_figures *f)
+static void put_split(struct text *out, const char *name, const struct build_result *r, const struct build_figures *f)
 {
     if (!f->batches)
         return;
     text_show(out, "%-10s %llu files, %llu rows, %llu bad; per task avg %.1f ms, max %.1f ms; per file %.3f ms of CPU\n", name,
               (unsigned long long)f->files, (unsigned long long)f->rows, (unsigned long long)f->bad,
-              1e3 * f->batch_seconds / (double)f->batches, 1e3 * f->batch_most,
-              f->files ? 1e3 * f->file_cpu_seconds / (double)f->files : 0);
+              1e3 * f->batch_seconds / (double)f->batches, 1e3 * f->batch_most, 1e3 * file_cpu(r, f));
     double sum = sum_of_stages(f);
     text_show(out, "%-10s %.2f s of threads in total:", "", sum);
     for (int i = 0, n = 0; i < BUILD_STAGES; i++)
@@ -227,27 +241,26 @@ void build_report_text(const struct build_result *r, const struct build_request 
     char beside[40] = "";
     if (r->writers)
         snprintf(beside, sizeof(beside), " and %u that write", r->writers);
-    text_show(out, "%-10s %.2f s on %u threads%s, %.0f files/s, %.0f rows/s\n", "built in", r->seconds, r->threads, beside,
-              rate(all.files, r->seconds), rate(all.rows, r->seconds));
+    text_show(out, "%-10s %.2f s on %u threads%s, %.0f files/s, %.0f rows/s; %.2f s of CPU, %.2f s to open\n", "built in", r->seconds,
+              r->threads, beside, rate(all.files, r->seconds), rate(all.rows, r->seconds), r->cpu_seconds, opening(r));
     if (r->resumed_rows)
         text_show(out, "%-10s %llu rows were there from before\n", "resumed", (unsigned long long)r->resumed_rows);
-    put_split(out, "all", &all);
+    put_split(out, "all", r, &all);
     for (int s = 0; s < r->splits; s++)
-        put_split(out, build_split_names[s], &r->split[s]);
+        put_split(out, build_split_names[s], r, &r->split[s]);
     put_stages(out, r, &all);
     put_end(out, r, q);
 }
 
 /* ---- JSON ---- */
 
-static void json_figures(struct json_writer *w, const char *key, const struct build_figures *f)
+static void json_figures(struct json_writer *w, const char *key, const struct build_result *r, const struct build_figures *f)
 {
     char name[64];
     json_begin_object(w, key);
     json_put(w, J("files", f->files), J("rows", f->rows), J("bad_files", f->bad), J("bytes_read", f->bytes_read),
              J_FIXED("task_seconds_mean", 6, f->batches ? f->batch_seconds / (double)f->batches : 0),
-             J_FIXED("task_seconds_max", 6, f->batch_most),
-             J_FIXED("file_cpu_seconds_mean", 9, f->files ? f->file_cpu_seconds / (double)f->files : 0),
+             J_FIXED("task_seconds_max", 6, f->batch_most), J_FIXED("file_cpu_seconds_mean", 9, file_cpu(r, f)),
              J_FIXED("total_thread_seconds", 6, sum_of_stages(f)));
     for (int i = 0; i < BUILD_STAGES; i++) {
         snprintf(name, sizeof(name), "%s_thread_seconds", build_stage_names[i]);
@@ -299,13 +312,14 @@ void build_report_json(const struct build_result *r, const struct build_request 
     double gain = build_remedy(r, q, remedy, sizeof(remedy));
     json_begin_object(&w, NULL);
     json_output(&w, r, q);
-    json_put(&w, J_FIXED("seconds", 6, r->seconds), J_FIXED("finish_seconds", 6, r->finish_seconds), J("threads", r->threads),
+    json_put(&w, J_FIXED("seconds", 6, r->seconds), J_FIXED("opening_seconds", 6, opening(r)),
+             J_FIXED("finish_seconds", 6, r->finish_seconds), J_FIXED("cpu_seconds", 6, r->cpu_seconds), J("threads", r->threads),
              J("writers", r->writers), J("memory_peak_bytes", r->memory_peak), J_FIXED("files_per_s", 1, rate(all.files, r->seconds)),
              J_FIXED("rows_per_s", 1, rate(all.rows, r->seconds)));
-    json_figures(&w, "all", &all);
+    json_figures(&w, "all", r, &all);
     json_begin_object(&w, "splits");
     for (int s = 0; s < r->splits; s++)
-        json_figures(&w, build_split_names[s], &r->split[s]);
+        json_figures(&w, build_split_names[s], r, &r->split[s]);
     json_end(&w);
     json_stages(&w, r);
     json_put(&w, J_FIXED("queue_depth_mean", 2, r->depth_mean), J("queue_depth_max", r->depth_most),

@@ -42,13 +42,16 @@ static void look_at_machine(struct doctor_machine *m)
 {
     struct statvfs shm;
     struct gpu gpu;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
     m->cores = host_cores();
+    m->online_cores = online > 0 ? (int)online : 0;
     m->memory_available_bytes = (double)host_memory_available();
     m->shm_free_bytes = statvfs("/dev/shm", &shm) == 0 ? (double)shm.f_bavail * (double)shm.f_frsize : 0;
     m->files_limit = limit_of(RLIMIT_NOFILE);
     m->processes_limit = limit_of(RLIMIT_NPROC);
     m->locked_bytes_limit = limit_of(RLIMIT_MEMLOCK);
-    m->copy_bytes_per_s = probe_memory();
+    m->copy_bytes_per_s = probe_memory(1);
+    m->copies_bytes_per_s = probe_memory(m->cores);
     gpu_open(&gpu, NULL, "/sys");
     snprintf(m->gpu, sizeof(m->gpu), "%s", gpu.name[0] ? gpu.name : gpu.reason);
     gpu_close(&gpu);
@@ -91,4 +94,6 @@ int doctor_run(const struct doctor_request *q, struct doctor_result *r, struct f
 void doctor_free(struct doctor_result *r)
 {
     info_free(&r->data);
+    free(r->part.rows);
+    r->part.rows = NULL;
 }

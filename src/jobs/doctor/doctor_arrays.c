@@ -62,6 +62,9 @@ static void add_rechunk(struct doctor_result *r, const char *source)
     struct doctor_row *row =
         doctor_add_row(r, REMEDY_RECHUNK, isnan(r->cold_rate) ? NAN : fmin(storage, doctor_cpu_rate(r, first_s, threads)),
                        doctor_cpu_rate(r, later_s, threads));
+    row->first_cpu_s = first_s;
+    row->later_cpu_s = later_s;
+    row->first_bytes = fmin(row->first_bytes, r->sample_bytes / c->first_ratio);
     row->disk_bytes = (double)r->data.bytes;
     snprintf(row->change, sizeof(row->change), "chunks of %llu whole rows", (unsigned long long)c->wanted_rows);
     snprintf(row->command, sizeof(row->command), "fullbore pack %.1000s --rechunk %llu -o rechunked.h5", source,
@@ -72,11 +75,13 @@ void doctor_predict_arrays(struct doctor_result *r, const char *source)
 {
     if (isfinite(r->window.later_rate)) {
         struct doctor_row *row = doctor_add_row(r, REMEDY_WINDOW, r->window.first_rate, r->window.later_rate);
+        row->first_cpu_s = row->later_cpu_s = row->first_bytes = row->later_bytes = 0; /* measured */
         snprintf(row->change, sizeof(row->change), "mixed in a window, not everywhere");
         snprintf(row->command, sizeof(row->command), "Loader(..., shuffle=\"window\")");
     }
     if (isfinite(r->preload.later_rate)) {
         struct doctor_row *row = doctor_add_row(r, REMEDY_PRELOAD, r->preload.first_rate, r->preload.later_rate);
+        row->first_cpu_s = row->later_cpu_s = row->first_bytes = row->later_bytes = 0; /* measured as it is */
         row->ram_bytes = r->preload_bytes;
         snprintf(row->change, sizeof(row->change), "all rows in memory");
         snprintf(row->command, sizeof(row->command), "Loader(..., preload=True)");

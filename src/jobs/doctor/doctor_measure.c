@@ -1,4 +1,5 @@
-/* A part of the data set is fed from storage and then from memory, for a few seconds each.
+/* A part of the data set is fed from storage and from memory, for a few seconds each; pictures as new ones and as known ones, with catalogs
+ * of the doctor's own, so that looking changes nothing.
  *
  * The part must be to an epoch what the whole is. Pictures and recordings are drawn from everywhere. Rows are taken in whole stretches:
  * then every chunk is decompressed once for all its rows and neighbours share pages, as in a whole epoch. Where decompressed chunks cannot
@@ -8,35 +9,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "host/host.h"
-#include "host/machine_sample.h"
 #include "jobs/bench.h"
 #include "jobs/doctor.h"
-#include "model/snapshot.h"
 
 static const uint64_t cold_most = 200000; /* files; dropping more from memory takes longer than it tells */
 static const double part_bytes = 256 << 20, preload_most = 1 << 30;
-static const double cold_seconds = 4, warm_seconds = 2.5;
+static const double cold_seconds = 4, known_cold_seconds = 2, fresh_warm_seconds = 2, warm_seconds = 2.5;
 enum { STRETCHES = 8, STRETCH_STEP = 1024, MANY_EPOCHS = 1000 };
-
-struct part {
-    uint64_t samples;
-    double fraction; /* 1: all, or `rows` says which */
-    uint64_t *rows;
-    bool is_stopped; /* storage was so slow that only some of it was read */
-};
 
 /* ---- what a run says ---- */
 
-double doctor_cpu(const struct bench_result *b, uint64_t batch_size)
+struct doctor_run doctor_run_of(const struct bench_pace *p)
 {
-    double first = (double)batch_size, delivered = (double)b->samples - first, decoded = delivered;
-    if (bench_stage(b, "decode", "items") > first)
-        decoded = bench_stage(b, "decode", "items") - first;
-    return decoded > 0 && delivered > 0 ? b->cpu_seconds_per_1000_samples / 1000 * delivered / decoded : 0;
+    return (struct doctor_run){p->seconds > 0 ? p->samples_per_second : (double)NAN, p->cpu_seconds, p->read_bytes, p->cores};
 }
 
 static double per_item(const struct bench_result *b, const char *stage, const char *what)
@@ -76,7 +64,7 @@ static int count_samples(const struct doctor_request *q, struct doctor_result *r
 }
 
 /* Unfiltered bytes of all arrays: what rows take in memory. */
-static double array_bytes(const struct info *data)
+double doctor_array_bytes(const struct info *data)
 {
     double bytes = 0;
     for (int i = 0; i < data->array_count; i++)
@@ -87,10 +75,10 @@ static double array_bytes(const struct info *data)
 static bool keeps_chunks(const struct doctor_request *q, const struct doctor_result *r)
 {
     double memory = q->options.memory ? (double)q->options.memory : (double)host_default_memory();
-    return array_bytes(&r->data) <= memory / 3;
+    return doctor_array_bytes(&r->data) <= memory / 3;
 }
 
-static int choose_stretches(struct part *p, uint64_t samples, struct fb_error *e)
+static int choose_stretches(struct doctor_part *p, uint64_t samples, struct fb_error *e)
 {
     uint64_t each = p->samples / STRETCHES, n = 0;
     p->rows = malloc((p->samples + 1) * sizeof(*p->rows));
@@ -105,14 +93,15 @@ static int choose_stretches(struct part *p, uint64_t samples, struct fb_error *e
     return 0;
 }
 
-static int choose_part(const struct doctor_request *q, const struct doctor_result *r, struct part *p, struct fb_error *e)
+static int choose_part(const struct doctor_request *q, const struct doctor_result *r, struct doctor_part *p, struct fb_error *e)
 {
-    double each = r->data.has_rows && r->samples ? array_bytes(&r->data) / (double)r->samples : r->sample_bytes;
+    double each = r->data.has_rows && r->samples ? doctor_array_bytes(&r->data) / (double)r->samples : r->sample_bytes;
     uint64_t enough = each > 0 && part_bytes / each < 1e9 ? (uint64_t)(part_bytes / each) : 1000;
     uint64_t limit = q->sample_limit ? q->sample_limit : enough < 1000 ? 1000 : enough;
     if (limit < q->options.batch_size * 4)
         limit = q->options.batch_size * 4;
-    *p = (struct part){.samples = r->samples, .fraction = 1};
+    p->samples = r->samples;
+    p->fraction = 1;
     if (limit >= r->samples)
         return 0;
     p->samples = limit;
@@ -122,41 +111,47 @@ static int choose_part(const struct doctor_request *q, const struct doctor_resul
     return 0;
 }
 
-static int feed(const struct doctor_request *q, const struct doctor_result *r, const struct part *p, bool is_cold, double most_seconds,
-                int64_t epochs, struct bench_result *b, struct fb_error *e)
+int doctor_feed(const struct doctor_request *q, const struct doctor_result *r, bool is_cold, double most_seconds, int64_t epochs,
+                struct bench_result *b, struct fb_error *e)
 {
     struct bench_request request = doctor_bench(q, r);
+    const struct doctor_part *p = &r->part;
     request.epochs = epochs;
     request.is_cold = is_cold;
     request.most_seconds = most_seconds;
     request.options.fraction = p->fraction;
     request.options.indices = p->rows;
     request.options.index_count = p->rows ? p->samples : 0;
+    request.options.catalog_dir = p->catalogs ? p->catalogs : q->options.catalog_dir;
     return bench_run(&request, b, e);
 }
 
 /* ---- from storage, from memory ---- */
 
-/* A first batch of rows from everywhere decompresses much of the file for all the others: it counts. */
-static double first_rate(const struct bench_result *b)
+static bool can_evict(const struct doctor_result *r)
 {
-    double whole = (double)b->samples / (b->time_to_first_batch_seconds + b->wall_seconds);
-    return b->chunks_unfiltered ? whole : b->samples_per_second;
+    return r->data.samples <= cold_most;
 }
 
-static int measure_cold(const struct doctor_request *q, struct doctor_result *r, struct part *p, struct fb_error *e)
+/* An epoch from storage is taken from its very beginning: its first batch of rows decompresses much of the file for all others. */
+static int measure_cold(const struct doctor_request *q, const struct doctor_result *r, double seconds, struct doctor_run *run,
+                        struct bench_result *b, struct fb_error *e)
 {
+    FB_TRY(doctor_feed(q, r, can_evict(r), seconds, 1, b, e));
+    *run = doctor_run_of(&b->whole);
+    if (!can_evict(r) || !(b->evicted_share > 0.5))
+        run->rate = NAN;
+    return 0;
+}
+
+static int measure_first(const struct doctor_request *q, struct doctor_result *r, bool *has_learnt, struct fb_error *e)
+{
+    struct doctor_part *p = &r->part;
     struct bench_result b;
-    r->cold_rate = r->evicted_share = NAN;
-    bool can_evict = r->data.samples <= cold_most;
-    FB_TRY(feed(q, r, p, can_evict, cold_seconds, 1, &b, e));
-    r->first_cpu_s = doctor_cpu(&b, q->options.batch_size);
-    if (b.chunks_unfiltered) /* much of that was done for the first batch, before CPU time is counted */
-        r->first_cpu_s = fmax(r->first_cpu_s, doctor_stage(&b, "decode"));
+    FB_TRY(measure_cold(q, r, cold_seconds, &r->fresh_cold, &b, e));
     r->read_s = doctor_stage(&b, "read");
-    r->evicted_share = can_evict ? b.evicted_share : (double)NAN;
-    if (can_evict && b.evicted_share > 0.5)
-        r->cold_rate = first_rate(&b);
+    r->evicted_share = can_evict(r) ? b.evicted_share : (double)NAN;
+    *has_learnt = bench_figure(&b, "learnt.written") > 0;
     p->is_stopped = b.samples < p->samples;
     if (p->is_stopped && !p->rows)
         p->fraction *= (double)b.samples / (double)p->samples, p->samples = b.samples;
@@ -164,28 +159,28 @@ static int measure_cold(const struct doctor_request *q, struct doctor_result *r,
     return 0;
 }
 
-/* What was not read in time for the first run is read now, with no clock. A bucket's objects never come to lie in memory. */
-static int bring_to_memory(const struct doctor_request *q, struct doctor_result *r, const struct part *p, struct fb_error *e)
+/* Everything in memory and known, with no clock. A bucket's objects never come to lie in memory. */
+static int bring_to_memory(const struct doctor_request *q, const struct doctor_result *r, struct fb_error *e)
 {
     struct bench_result b;
-    if (!p->is_stopped || r->machine.is_bucket)
+    if (r->machine.is_bucket)
         return 0;
-    FB_TRY(feed(q, r, p, false, 0, 1, &b, e));
+    FB_TRY(doctor_feed(q, r, false, 0, 1, &b, e));
     bench_free(&b);
     return 0;
 }
 
 /* An epoch of a fraction of a second says little: the part is gone through as often as time allows. */
-static int measure_warm(const struct doctor_request *q, struct doctor_result *r, const struct part *p, struct fb_error *e)
+static int measure_warm(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
 {
     struct bench_result b;
-    FB_TRY(bring_to_memory(q, r, p, e));
-    FB_TRY(feed(q, r, p, false, warm_seconds, MANY_EPOCHS, &b, e));
+    FB_TRY(doctor_feed(q, r, false, warm_seconds, MANY_EPOCHS, &b, e));
     bool has_chunks = b.chunks_unfiltered > 0 && isfinite(b.last_epoch_rate); /* they are decompressed in its first epoch */
-    r->warm_rate = has_chunks ? b.last_epoch_rate : b.samples_per_second;
+    r->known_warm = doctor_run_of(&b.pace);
+    if (has_chunks)
+        r->known_warm.rate = b.last_epoch_rate;
     r->decode_s = doctor_stage(&b, "decode");
     r->transform_s = doctor_stage(&b, "transform");
-    r->known_cpu_s = doctor_cpu(&b, q->options.batch_size);
     r->output_bytes = per_item(&b, "deliver", "bytes");
     r->machine.threads = b.threads;
     r->measured = b.samples;
@@ -194,24 +189,105 @@ static int measure_warm(const struct doctor_request *q, struct doctor_result *r,
     return 0;
 }
 
-/* ---- other ways to read rows ---- */
-
-static int try_window(const struct doctor_request *q, struct doctor_result *r, const struct part *p, struct fb_error *e)
+/* New files that lie in memory, and known ones that lie on storage: once more, with what the first epoch left and without it. */
+static int measure_between(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
 {
-    struct doctor_request mixed = *q;
+    struct doctor_catalogs other;
     struct bench_result b;
-    mixed.options.shuffle = 2;
-    FB_TRY(feed(&mixed, r, p, true, cold_seconds, 1, &b, e));
-    r->window.first_rate = b.evicted_share > 0.5 ? first_rate(&b) : (double)NAN;
-    bench_free(&b);
-    FB_TRY(feed(&mixed, r, p, false, warm_seconds, MANY_EPOCHS, &b, e));
-    r->window.later_rate = isfinite(b.last_epoch_rate) ? b.last_epoch_rate : b.samples_per_second;
+    const char *own = r->part.catalogs;
+    double ignored;
+    int rc = 0;
+    doctor_catalogs_open(&other, q, &ignored);
+    if (other.path[0] && !r->machine.is_bucket) {
+        r->part.catalogs = other.path;
+        rc = doctor_feed(q, r, false, fresh_warm_seconds, 1, &b, e);
+        r->part.catalogs = own;
+        r->fresh_warm = rc == 0 ? doctor_run_of(&b.whole) : r->fresh_warm;
+        if (rc == 0)
+            bench_free(&b);
+    }
+    doctor_catalogs_close(&other);
+    FB_TRY(rc);
+    FB_TRY(measure_cold(q, r, known_cold_seconds, &r->known_cold, &b, e));
     bench_free(&b);
     return 0;
 }
 
+/* Epochs of which a share of the files is known: times add up. */
+static double mixed(double share, double known, double fresh)
+{
+    return 1 / (share / known + (1 - share) / fresh);
+}
+
+static void sum_up(struct doctor_result *r)
+{
+    double k = r->known_share;
+    struct doctor_run *fresh = &r->fresh_cold, *known = &r->known_cold;
+    r->cold_rate = mixed(k, known->rate, fresh->rate);
+    r->alone_cold = mixed(k, doctor_alone(known, r->machine.cores), doctor_alone(fresh, r->machine.cores));
+    r->first_cpu_s = k * known->cpu_s + (1 - k) * fresh->cpu_s;
+    r->first_bytes = k * known->read_bytes + (1 - k) * fresh->read_bytes;
+    r->warm_rate = r->known_warm.rate;
+    r->alone_warm = doctor_alone(&r->known_warm, r->machine.cores);
+    r->known_cpu_s = r->known_warm.cpu_s;
+    r->known_bytes = r->known_warm.read_bytes;
+    r->first_warm_rate = mixed(k, r->known_warm.rate, r->fresh_warm.rate);
+    r->others_cores = r->known_warm.cores.others;
+}
+
+static int measure_states(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
+{
+    bool has_learnt = false;
+    FB_TRY(measure_first(q, r, &has_learnt, e));
+    if (r->part.is_stopped)
+        FB_TRY(bring_to_memory(q, r, e));
+    FB_TRY(measure_warm(q, r, e));
+    r->known_cold = r->fresh_cold;
+    r->fresh_warm = r->known_warm;
+    if (r->data.has_rows) /* chunks are decompressed in the first epoch: what that costs in memory was not tried */
+        r->fresh_warm.rate = NAN;
+    if (r->part.catalogs && has_learnt)
+        FB_TRY(measure_between(q, r, e));
+    else
+        r->known_share = 0;
+    sum_up(r);
+    return 0;
+}
+
+/* ---- other ways to read rows ---- */
+
+static int try_way(const struct doctor_request *q, const struct doctor_result *r, struct doctor_trial *t, struct fb_error *e)
+{
+    struct bench_result b;
+    struct doctor_run run;
+    FB_TRY(measure_cold(q, r, cold_seconds, &run, &b, e));
+    bench_free(&b);
+    t->first_rate = run.rate;
+    t->alone_first = doctor_alone(&run, r->machine.cores);
+    FB_TRY(doctor_feed(q, r, false, warm_seconds, MANY_EPOCHS, &b, e));
+    run = doctor_run_of(&b.pace);
+    if (isfinite(b.last_epoch_rate) && b.chunks_unfiltered)
+        run.rate = b.last_epoch_rate;
+    bench_free(&b);
+    t->later_rate = run.rate;
+    t->alone_later = doctor_alone(&run, r->machine.cores);
+    return 0;
+}
+
+int doctor_try_as_it_is(const struct doctor_request *q, const struct doctor_result *r, struct doctor_trial *t, struct fb_error *e)
+{
+    return try_way(q, r, t, e);
+}
+
+int doctor_try_window(const struct doctor_request *q, const struct doctor_result *r, struct doctor_trial *t, struct fb_error *e)
+{
+    struct doctor_request mixed_up = *q;
+    mixed_up.options.shuffle = 2;
+    return try_way(&mixed_up, r, t, e);
+}
+
 /* The first epoch has the loading in it. */
-static int try_preload(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
+int doctor_try_preload(const struct doctor_request *q, const struct doctor_result *r, struct doctor_trial *t, struct fb_error *e)
 {
     struct bench_request request = doctor_bench(q, r);
     struct bench_result b;
@@ -221,65 +297,46 @@ static int try_preload(const struct doctor_request *q, struct doctor_result *r, 
     request.is_cold = true;
     request.started_ns = clock_now_ns();
     FB_TRY(bench_run(&request, &b, e));
-    double samples = (double)r->samples;
-    r->preload.later_rate = b.samples_per_second;
-    r->preload.first_rate = samples / (b.time_to_first_batch_seconds + samples / b.samples_per_second);
+    struct doctor_run run = doctor_run_of(&b.pace);
+    const struct doctor_run loading = {.rate = 1 / b.time_to_first_batch_seconds, .cores = b.opening};
+    double samples = (double)r->samples, alone = doctor_alone(&run, r->machine.cores), load = 1 / doctor_alone(&loading, r->machine.cores);
+    *t = (struct doctor_trial){samples / (b.time_to_first_batch_seconds + samples / run.rate), run.rate, samples / (load + samples / alone),
+                               alone};
     bench_free(&b);
     return 0;
 }
 
 /* A way that cannot be gone is a row less in the table, not an error. */
-static void try_other_ways(const struct doctor_request *q, struct doctor_result *r, const struct part *p)
+static void try_other_ways(const struct doctor_request *q, struct doctor_result *r)
 {
     struct fb_error ignored = {0};
-    r->window = r->preload = (struct doctor_trial){NAN, NAN};
-    r->preload_bytes = array_bytes(&r->data);
+    const struct doctor_trial none = {NAN, NAN, NAN, NAN};
+    r->window = r->preload = none;
+    r->preload_bytes = doctor_array_bytes(&r->data);
     if (!r->data.has_rows)
         return;
-    if (q->options.shuffle == 1 && try_window(q, r, p, &ignored) < 0)
-        r->window = (struct doctor_trial){NAN, NAN};
+    if (q->options.shuffle == 1 && doctor_try_window(q, r, &r->window, &ignored) < 0)
+        r->window = none;
     double memory = q->options.memory ? (double)q->options.memory : (double)host_default_memory();
-    if (!q->options.preload && r->preload_bytes < preload_most && r->preload_bytes < memory / 2 && try_preload(q, r, &ignored) < 0)
-        r->preload = (struct doctor_trial){NAN, NAN};
+    if (!q->options.preload && r->preload_bytes < preload_most && r->preload_bytes < memory / 2 &&
+        doctor_try_preload(q, r, &r->preload, &ignored) < 0)
+        r->preload = none;
 }
 
 /* ---- the whole ---- */
 
-/* Cores that others used between two looks: the machine's less our own. */
-static double others_cores(struct machine_sampler *m, uint64_t since_ns, uint64_t cpu_since_ns)
-{
-    struct snapshot s = {0};
-    double wall = (double)(clock_now_ns() - since_ns) / 1e9;
-    machine_take(m, 0, wall, &s);
-    double own = (double)(clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_since_ns) / 1e9 / wall;
-    return fmax(0, s.cpu_ratio * (double)sysconf(_SC_NPROCESSORS_ONLN) - own);
-}
-
-static int measure_part(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
-{
-    struct part p;
-    FB_TRY(count_samples(q, r, e));
-    FB_TRY(choose_part(q, r, &p, e));
-    int rc = measure_cold(q, r, &p, e);
-    if (rc == 0)
-        rc = measure_warm(q, r, &p, e);
-    if (rc == 0)
-        try_other_ways(q, r, &p);
-    free(p.rows);
-    return rc;
-}
-
 int doctor_measure(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)
 {
-    struct machine_sampler *machine = calloc(1, sizeof(*machine));
-    struct snapshot ignored = {0};
-    uint64_t since = clock_now_ns(), cpu = clock_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
-    if (!machine)
-        return error_set(e, FB_E_NOMEM, "doctor", "no memory");
-    machine_open(machine, "/proc", "/sys", "/sys/fs/cgroup", getpid());
-    machine_take(machine, 0, 0, &ignored);
-    int rc = measure_part(q, r, e);
-    r->others_cores = others_cores(machine, since, cpu);
-    free(machine);
+    struct doctor_catalogs own = {.path = ""};
+    FB_TRY(count_samples(q, r, e));
+    FB_TRY(choose_part(q, r, &r->part, e));
+    if (doctor_has_pictures(r))
+        doctor_catalogs_open(&own, q, &r->known_share);
+    r->part.catalogs = own.path[0] ? own.path : NULL;
+    int rc = measure_states(q, r, e);
+    r->part.catalogs = NULL;
+    if (rc == 0)
+        try_other_ways(q, r);
+    doctor_catalogs_close(&own);
     return rc;
 }

@@ -18,7 +18,7 @@
 #include "dataset/dataset.h"
 #include "io/io.h"
 
-enum { FILES_MOST = 192, READ_MOST = 1 << 20, ALIGN = 4096, COPY_BYTES = 64 << 20, OPENS = 200 };
+enum { FILES_MOST = 192, READ_MOST = 1 << 20, ALIGN = 4096, COPY_BYTES = 32 << 20, COPY_STEP = 256 << 10, COPY_ROUNDS = 4, OPENS = 200 };
 static const uint64_t depth_ns = 300000000;
 static const int depths[PROBE_DEPTHS] = {1, 4, 16, 64};
 
@@ -153,25 +153,33 @@ static double time_opens(const struct dataset *d)
     return opens ? (double)(clock_now_ns() - since) / 1e9 / opens : NAN;
 }
 
-/* What the kernel spends on a byte that was not in memory: pages to find, the device to serve. It is part of every first epoch. */
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the kernel spends on a byte that was not in memory: pages to find, the device to serve. It is part of every first epoch. The median,
+ * as interrupts for other programs are served in our time. */
 static double time_cold_bytes(const struct dataset *d)
 {
     enum { READS = 64 };
     struct probe_file *file = malloc(FILES_MOST * sizeof(*file));
     void *buffer = malloc(READ_MOST);
     struct fb_error ignored = {0};
-    double bytes = 0;
-    int n = file && buffer ? open_samples(d, PROBE_DEPTHS, 0, false, file, &ignored) : 0;
-    uint64_t since = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
-    for (int i = 0; i < n && i < READS; i++) {
+    double spent[READS];
+    int n = file && buffer ? open_samples(d, PROBE_DEPTHS, 0, false, file, &ignored) : 0, reads = 0;
+    for (int i = 0; i < n && reads < READS; i++) {
+        uint64_t since = clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
         ssize_t got = pread(file[i].fd, buffer, file[i].bytes, file[i].at);
-        bytes += got > 0 ? (double)got : 0;
+        if (got > 0)
+            spent[reads++] = (double)(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - since) / 1e9 / (double)got;
     }
-    double spent = (double)(clock_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - since) / 1e9;
     close_samples(file, n > 0 ? n : 0);
     free(buffer);
     free(file);
-    return bytes > 0 ? spent / bytes : NAN;
+    qsort(spent, (size_t)reads, sizeof(*spent), by_value);
+    return reads ? spent[reads / 2] : NAN;
 }
 
 static int measure(const struct dataset *d, uint64_t row_bytes, struct storage_probe *p, struct fb_error *e)
@@ -218,22 +226,47 @@ int probe_storage(const fb_options *o, uint64_t row_bytes, struct storage_probe 
     return rc;
 }
 
-double probe_memory(void)
+/* ---- memory ---- */
+
+struct copier {
+    pthread_t thread;
+    double rate; /* 0: no memory */
+};
+
+static void *copy_often(void *arg)
 {
-    char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
-    double best = NAN;
+    struct copier *c = arg;
+    char *from = malloc(COPY_BYTES), *to = malloc(COPY_STEP);
     if (from && to) {
         memset(from, 1, COPY_BYTES);
-        memset(to, 2, COPY_BYTES);
-        for (int i = 0; i < 4; i++) {
+        memset(to, 2, COPY_STEP);
+        for (int i = 0; i < COPY_ROUNDS; i++) {
             uint64_t since = clock_now_ns();
-            memcpy(to, from, COPY_BYTES);
+            for (size_t at = 0; at < COPY_BYTES; at += COPY_STEP)
+                memcpy(to, from + at, COPY_STEP);
             double rate = COPY_BYTES / ((double)(clock_now_ns() - since) / 1e9);
-            best = isnan(best) || rate > best ? rate : best;
-            from[i] = to[COPY_BYTES - 1 - i]; /* it must really happen */
+            c->rate = rate > c->rate ? rate : c->rate;
+            from[i] = to[COPY_STEP - 1 - i]; /* it must really happen */
         }
     }
     free(from);
     free(to);
-    return best;
+    return NULL;
+}
+
+double probe_memory(int threads)
+{
+    enum { COPIERS_MOST = 64 };
+    struct copier c[COPIERS_MOST] = {0};
+    struct fb_error ignored = {0};
+    int started = 0;
+    double sum = 0;
+    while (started < threads && started < COPIERS_MOST &&
+           thread_start(&c[started].thread, "fb-probe", copy_often, &c[started], &ignored) == 0)
+        started++;
+    for (int i = 0; i < started; i++) {
+        pthread_join(c[i].thread, NULL);
+        sum += c[i].rate;
+    }
+    return sum > 0 ? sum * (threads > started ? (double)threads / started : 1) : NAN;
 }

@@ -31,7 +31,8 @@ int probe_storage(const fb_options *o, uint64_t row_bytes, struct storage_probe 
 struct dataset;
 int probe_requests(const struct dataset *d, const struct log *log, struct storage_probe *p, struct fb_error *e);
 
-/* Bytes per second that one thread copies from memory to memory; NAN: no memory for it. */
-double probe_memory(void);
+/* Bytes per second that so many threads copy at once, each from memory that no core keeps to a place that one does, as a reader does with
+ * the page cache: nothing that moves bytes is faster. NAN: no memory for it. */
+double probe_memory(int threads);
 
 #endif

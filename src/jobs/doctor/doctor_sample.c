@@ -13,7 +13,7 @@
 #include "dataset/dataset.h"
 #include "io/io.h"
 
-enum { SAMPLE_BYTES_MOST = 64 << 20 }; /* of one file; larger ones are left out */
+enum { SAMPLE_BYTES_MOST = 512 << 20 }; /* of one file; larger ones are left out */
 
 /* ---- the folder ---- */
 

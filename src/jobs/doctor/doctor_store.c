@@ -48,12 +48,14 @@ void doctor_predict_bucket(const struct doctor_request *q, struct doctor_result 
     if (doctor_has_pictures(r)) {
         struct doctor_row *cache = doctor_add_row(r, REMEDY_CACHE, r->cold_rate, later);
         cache->disk_bytes = bytes;
+        cache->later_from_storage = false;
         snprintf(cache->change, sizeof(cache->change), "cached on a local disk");
         text_format(cache->command, sizeof(cache->command), "Loader(..., cache_dir=\"/local/disk\", cache_limit=\"%.0fGiB\")",
                     ceil(1.05 * bytes / (1 << 30)));
     }
     struct doctor_row *stage = doctor_add_row(r, REMEDY_STAGE, first, later);
     stage->disk_bytes = bytes;
+    stage->first_from_storage = stage->later_from_storage = false; /* that of the bucket; the disk is not known */
     text_format(stage->change, sizeof(stage->change), "staged before (%.1f min of copying)", copy_s / 60);
     snprintf(stage->command, sizeof(stage->command), "fullbore stage %.1000s /local/disk/data", source);
 }

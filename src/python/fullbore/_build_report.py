@@ -27,6 +27,7 @@ class Loading:
     bytes_read: int = 0
     cached_reads: int = 0  #: done by the threads themselves, from the system's memory
     wall_s: float = 0.0
+    in_flight_s: float = 0.0  #: summed over the requests that were under way; those the threads did themselves never were
     in_flight_max: int = 0
 
     def add(self, stats: dict[str, Any], wall_s: float) -> None:
@@ -41,6 +42,7 @@ class Loading:
         self.bytes_read += stage["read"]["bytes"]
         self.cached_reads += stats["io"]["cached_reads"]
         self.wall_s += wall_s
+        self.in_flight_s += stats["io"]["in_flight_seconds"]
         self.in_flight_max = max(self.in_flight_max, stats["io"]["in_flight_peak"])
 
     @property
@@ -49,8 +51,8 @@ class Loading:
 
     @property
     def in_flight_mean(self) -> float:
-        """By Little's law: the requests' time over the time."""
-        return _ratio(self.read_s, self.wall_s)
+        """By Little's law: the requests' time over the time. Of the same requests as the maximum."""
+        return _ratio(self.in_flight_s, self.wall_s)
 
 
 @dataclass
@@ -64,6 +66,7 @@ class BuildReport:
     bytes: int = 0
     checksum: str = ""
     seconds: float = 0.0  #: of all
+    cpu_s: float = 0.0  #: of the process and its HDF5 helper, from the beginning to the end
     wall_s: float = 0.0  #: without opening the source and without the end
     finish_s: float = 0.0  #: of the end: structure, and bringing it to the disk
     device: str = "cpu"
@@ -80,6 +83,11 @@ class BuildReport:
     queue_depth_max: int = 0
     slowest: list[tuple[float, str, int]] = field(default_factory=list)  #: (seconds, first sample, number of the batch)
     is_timed_by_events: bool = False
+
+    @property
+    def opening_s(self) -> float:
+        """Before the first batch was asked for."""
+        return max(0.0, self.seconds - self.wall_s - self.finish_s)
 
     @property
     def verdict(self) -> str:
@@ -170,7 +178,8 @@ def _half(r: BuildReport) -> str:
 
 def as_text(r: BuildReport) -> str:
     lines = [f"{'built in':<10} {r.seconds:.2f} s on {r.device}, {r.loading.threads} threads load, "
-             f"{_ratio(r.samples, r.wall_s):.0f} samples/s, {_ratio(r.rows, r.wall_s):.0f} rows/s", _part("all", r.all)]
+             f"{_ratio(r.samples, r.seconds):.0f} samples/s, {_ratio(r.rows, r.seconds):.0f} rows/s; {r.cpu_s:.2f} s of CPU, "
+             f"{r.opening_s:.2f} s to open", _part("all", r.all)]
     lines += [_part(name, part) for name, part in r.splits.items()]
     lines += [*_stages(r), *_waits(r), *_ends(r)]
     lines += [f"left out: {key}: {cause}" for key, cause in r.left_out]
@@ -206,7 +215,8 @@ def _waits(r: BuildReport) -> list[str]:
     load = r.loading
     lines = [f"{'waited':<10} {100 * _ratio(r.stages[WAIT].total_s, r.wall_s):.1f} % of the wall for data, "
              f"{100 * _ratio(r.hold_s, r.wall_s):.1f} % for the writer",
-             f"{'queue':<10} avg {load.in_flight_mean:.1f}, max {load.in_flight_max} reads asked for at once; "
+             f"{'queue':<10} avg {load.in_flight_mean:.1f}, max {load.in_flight_max} reads asked for at once, "
+             f"{100 * _ratio(load.cached_reads, load.reads):.0f} % found in memory; "
              f"avg {r.queue_depth_mean:.1f}, max {r.queue_depth_max} batches before the writer"]
     if r.is_queue_depth_low:
         lines.append("LOW QUEUE DEPTH: waiting for storage with few reads under way")
@@ -264,7 +274,8 @@ def as_dict(r: BuildReport) -> dict[str, Any]:
         "output": r.output, "samples": r.samples, "rows": r.rows, "left_out_samples": r.all.left_out, "file_bytes": r.bytes,
         "checksum": r.checksum, "seconds": r.seconds, "wall_seconds": r.wall_s, "finish_seconds": r.finish_s, "device": r.device,
         "streams": r.streams, "threads": r.loading.threads, "bytes_read": r.loading.bytes_read,
-        "samples_per_s": _ratio(r.samples, r.wall_s), "rows_per_s": _ratio(r.rows, r.wall_s),
+        "opening_seconds": r.opening_s, "cpu_seconds": r.cpu_s,
+        "samples_per_s": _ratio(r.samples, r.seconds), "rows_per_s": _ratio(r.rows, r.seconds),
         "all": asdict(r.all), "splits": {name: asdict(part) for name, part in r.splits.items()},
         "stages": stage_shares(r), "overlap_share": _ratio(r.overlap_s, r.wall_s), "idle_share": _ratio(r.idle_s, r.wall_s),
         "wait_for_writer_seconds": r.hold_s,

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ._build_device import Cpu, Cuda
-from ._build_meter import Meter, Part
+from ._build_meter import Meter, Part, cpu_seconds
 from ._build_progress import bar
 from ._build_report import BuildReport
 from ._build_run import Writer, run
@@ -118,7 +118,7 @@ class _Job:
 
     def run(self, source: Any, output: str | os.PathLike[str], overwrite: bool,
             progress: Callable[[BuildReport], None] | bool | None) -> BuildReport:
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), cpu_seconds()
         report = BuildReport(os.fspath(output), stages=self.meter.stages, device=self.device, streams=self.streams if self.is_cuda else 1)
         runner = Cuda(self.meter, self.fields, self.device, self.streams) if self.is_cuda else Cpu(self.meter, self.fields)
         report.is_timed_by_events = runner.is_timed_by_events
@@ -132,6 +132,7 @@ class _Job:
         finally:
             file.drop()
         report.finish_s, report.seconds = time.perf_counter() - finishing, time.perf_counter() - started
+        report.cpu_s = cpu_seconds() - cpu
         return report
 
     # ---- the source
@@ -179,10 +180,11 @@ class _Job:
         writer.start()
         try:
             for name, indices in about.sides.items():
+                since = time.perf_counter()  # opening reads, too
                 with Loader(source, **self.options, sampler=indices) as feed:  # so that no second epoch is read ahead
                     if feed.fingerprint != about.fingerprint:
                         raise Error("the source changed while it was read", stage="build", path=str(source), remedy="build again")
-                    report.splits[name] = self._run_part(feed, runner, writer, indices, report, told)
+                    report.splits[name] = self._run_part(feed, runner, writer, indices, report, told, since)
             writer.end()
             report.all = _sum(report.splits.values())
             report.splits.pop("all", None)
@@ -193,10 +195,10 @@ class _Job:
         self._sum_up(writer, begin, report)
 
     def _run_part(self, feed: Loader, runner: Cpu | Cuda, writer: Writer, indices: np.ndarray[Any, Any], report: BuildReport,
-                  told: Callable[[], None]) -> Part:
+                  told: Callable[[], None], since: float) -> Part:
         """One split, to its last row; what it took is its own."""
         part = self.meter.part = Part()
-        since, cpu = time.perf_counter(), time.process_time()
+        cpu = time.process_time()
         run(feed, self.fn, runner, writer, indices if self.on_error == "skip" else None, told)
         writer.drain()
         part.cpu_s = time.process_time() - cpu

@@ -275,7 +275,7 @@ def test_bad_samples_are_left_out_and_nothing_takes_their_place(wavs: Path, tmp_
 
 def test_an_output_that_is_there_stays_unless_overwritten(wavs: Path, tmp_path: Path) -> None:
     (tmp_path / "a.h5").write_text("mine")
-    with pytest.raises(fb.Error, match="there already"):
+    with pytest.raises(fb.Error, match="already exists"):
         fb.build(wavs, tmp_path / "a.h5", fn=lambda x: x, transforms=CLIP)
     with pytest.raises(fb.Error, match="ZeroDivisionError"):
         fb.build(wavs, tmp_path / "a.h5", fn=lambda x: 1 / 0, transforms=CLIP, overwrite=True)

@@ -51,7 +51,7 @@ def another(output: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_an_output_that_is_finished_while_we_open_ours_is_not_emptied(output: Path, another: list[str]) -> None:
-    with pytest.raises(fb.Error, match="there already"):
+    with pytest.raises(fb.Error, match="already exists"):
         Hdf5File(output, overwrite=False)
     assert another and output.read_text() == "the other's finished file" and os.listdir(output.parent) == [output.name]
 
@@ -96,7 +96,7 @@ def test_an_output_that_came_in_the_meantime_is_not_replaced(output: Path, monke
     file = Hdf5File(output, overwrite=False)
     fill(file, 1)
     output.write_text("mine")
-    with pytest.raises(fb.Error, match="there already"):
+    with pytest.raises(fb.Error, match="already exists"):
         file.finish({})
     file.drop()
     assert output.read_text() == "mine" and os.listdir(output.parent) == [output.name]

@@ -34,7 +34,8 @@ def report(load: Loading | None = None, **more) -> BuildReport:
     return BuildReport("a.h5", rows=2000, samples=1000, seconds=11, wall_s=10, stages=full, loading=load, all=Part(1000, 2000), **more)
 
 
-FROM_DISK = Loading(threads=2, cores=2, samples=1000, busy_s=2, idle_s=16, reads=1000, read_s=30, wall_s=10, in_flight_max=4)
+FROM_DISK = Loading(threads=2, cores=2, samples=1000, busy_s=2, idle_s=16, reads=1000, read_s=30, wall_s=10, in_flight_s=30,
+                    in_flight_max=4)
 
 
 # ---- pure functions
@@ -52,7 +53,7 @@ def test_slow_storage_with_few_reads_under_way_is_called_low_queue_depth() -> No
     assert r.verdict == WAIT and r.is_queue_depth_low and "LOW QUEUE DEPTH" in str(r) and "(storage)" in str(r)
     assert r.remedy.startswith("read from faster storage") and r.predicted_gain == pytest.approx(10 / 3)
     assert "avg 3.0, max 4 reads asked for at once" in str(r)
-    deep = report(Loading(**{**vars(FROM_DISK), "read_s": 300.0}), stages={WAIT: (7, 7, 7), COMPUTE: (3, 3, 3)})
+    deep = report(Loading(**{**vars(FROM_DISK), "in_flight_s": 300.0, "in_flight_max": 40}), stages={WAIT: (7, 7, 7), COMPUTE: (3, 3, 3)})
     assert not deep.is_queue_depth_low and "LOW QUEUE DEPTH" not in str(deep) and deep.remedy.startswith("read from faster")
 
 
