@@ -92,7 +92,7 @@ def print_wrong(found: list[Judgement]) -> None:
     print("\nwrong: what was said, the truth, and the evidence")
     for j in found:
         if j.is_stable and (j.score < 1 or j.is_false_nothing):
-            gained = f" (alone the step is {times(j.best_gain)} as fast)" if j.is_false_nothing else ""
+            gained = f" (alone the step is {times(j.best_gain)} as fast)" if j.best_gain else ""
             print(f"{named(j)}{j.verdict}; truth: {j.cause}{gained}: {losses(j)}; {j.why}")
     print("\nremedies that missed")
     for j in found:

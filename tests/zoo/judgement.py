@@ -262,7 +262,8 @@ def judge(subject: Subject, seconds: float, with_gains: bool = True) -> Judgemen
     watched, again = subject.run(Change(), seconds=seconds, is_watched=True), subject.run(Change(), seconds=short)
     summary, truth = watched["summary"], watched["truth"]
     if not of.is_usable(truth) or not of.is_usable(again["truth"]) or summary["verdict"] is None:
-        return f"failed: exit codes {watched['exit']}, {again['exit']}"
+        steps = [run["truth"].get("steps", 0) for run in (watched, again)]
+        return f"cannot be judged: exit codes {watched['exit']}, {again['exit']}; {steps[0]} and {steps[1]} steps"
     before = [of.seconds_per_step(truth, plan), of.seconds_per_step(again["truth"], plan)]
     lost = of.causes(truth, plan)
     j = Judgement(subject.name, subject.label, lost, summary["verdict"], 0, true_cause(lost), of.starved(truth)[0],
