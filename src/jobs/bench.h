@@ -44,7 +44,7 @@ struct bench_result {
     uint64_t samples, batches;
     double wall_seconds;                  /* from the first batch ready to the last done */
     double samples_per_second;            /* first batch excluded, unless it is all there was */
-    struct core_use opening; /* of the machine while the loader was opened */
+    struct core_use opening;              /* of the machine while the loader was opened */
     struct bench_pace whole;              /* from the beginning of the first epoch */
     struct bench_pace pace;               /* from behind the first batch; as a whole if that batch was most of the run */
     double last_epoch_rate;               /* samples per second of the last of several epochs that were whole; NaN: there was one */

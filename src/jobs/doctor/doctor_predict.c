@@ -70,8 +70,8 @@ static double deepest_rate(const struct doctor_result *r, double share_of_bytes)
     return share_of_bytes < 1 ? rate / share_of_bytes : rate; /* smaller ones: as many bytes, more samples */
 }
 
-/* CPU of a first epoch from storage, of data that was tried in memory. A probe that reads and waits pays for more than an engine whose reads
- * are many at once: what known files cost from storage and from memory tells, if it was measured. */
+/* CPU of a first epoch from storage, of data that was tried in memory. A probe that reads and waits pays more than an engine that has many
+ * reads under way: what known files cost from storage and from memory tells, if it was measured. */
 static double cold_demand(const struct doctor_result *r, double demand_s, double bytes)
 {
     double per_byte = r->storage.cold_cpu_s;

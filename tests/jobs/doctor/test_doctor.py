@@ -93,7 +93,8 @@ def test_decoded_pictures_are_a_row_of_the_table(photos: Path) -> None:
     rows = {row["change"]: row for row in json.loads(doctor(photos, "--json").stdout)["table"]}
     decoded = rows["decoded once, 256 x 256 (lossy)"]
     assert decoded["disk_bytes"] == 60 * 256 * 256 * 3 and "--decode 256x256" in decoded["command"]
-    assert decoded["later_samples_per_second"] >= rows["as it is"]["later_samples_per_second"]
+    key = "alone_later_samples_per_second"  # other programs may come and go between the two measurements
+    assert decoded[key] >= rows["as it is"][key]
 
 
 def test_decoded_pictures_themselves_are_measured(photos: Path, tmp_path: Path) -> None:
