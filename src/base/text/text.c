@@ -165,6 +165,12 @@ bool text_is_harmless(const char *s)
     return true;
 }
 
+const char *text_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 char *text_escape(const char *s, char *out, size_t out_size)
 {
     size_t used = 0, cut = 0; /* `cut` is where "..." would still fit */
@@ -239,12 +245,6 @@ void text_words(char *out, size_t out_size, const char *format, ...)
     va_start(ap, format);
     text_vwords(out, out_size, format, ap);
     va_end(ap);
-}
-
-const char *text_last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 const char *text_errno(int sys_errno, char *out, size_t out_size)

@@ -25,6 +25,9 @@ void text_free(struct text *t);
  * UTF-8 become \xNN; cut with "..." if too long. */
 char *text_escape(const char *s, char *out, size_t out_size);
 
+/* What follows the last '/'. */
+const char *text_last_part(const char *path);
+
 /* Is there nothing in it that text_escape would change? */
 bool text_is_harmless(const char *s);
 
@@ -43,9 +46,6 @@ void text_show(struct text *t, const char *format, ...) __attribute__((format(pr
 void text_vshow(struct text *t, const char *format, va_list ap);
 /* Appends text of which only the line ends are meant: all else is escaped. */
 void text_show_lines(struct text *t, const char *s);
-
-/* What follows the last '/', if there is one. */
-const char *text_last_part(const char *path);
 
 /* strerror for any thread. */
 const char *text_errno(int sys_errno, char *out, size_t out_size);
