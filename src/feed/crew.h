@@ -28,7 +28,7 @@ struct worker;
 struct worker *worker_new(uint32_t index, struct budget *budget);
 void worker_delete(struct worker *w);
 /* Somebody needs memory: keeps none for later. The worker's own thread. */
-void worker_ease(struct worker *w);
+void worker_free_idle_memory(struct worker *w);
 
 /* Adds a feed: starts what is not running. threads, memory: 0 keeps what the process has (or its default). */
 int crew_join(struct feed *f, int threads, uint64_t memory, struct fb_error *e);

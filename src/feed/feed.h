@@ -291,7 +291,7 @@ int64_t feed_skip(struct feed *f, uint64_t batches, struct fb_error *e);
 /* Leaves out batches first .. last - 1 of the epoch, as far as they are still to come. */
 int feed_skip_range(struct feed *f, uint64_t first, uint64_t last, struct fb_error *e);
 
-/* given_order.c: epochs whose samples the caller gives. */
+/* sampler_order.c: epochs whose samples the caller gives. */
 int given_push(struct feed *f, const uint64_t *samples, uint64_t count, bool is_last, struct fb_error *e);
 /* Under f->lock: a new epoch begins. */
 void given_restart(struct feed *f);

@@ -15,7 +15,7 @@ struct worker *worker_new(uint32_t index, struct budget *budget)
     return w;
 }
 
-void worker_ease(struct worker *w)
+void worker_free_idle_memory(struct worker *w)
 {
     for (int i = 0; i < WORKER_SCRATCHES; i++)
         scratch_free(&w->scratch[i]);
@@ -26,7 +26,7 @@ void worker_ease(struct worker *w)
 
 void worker_delete(struct worker *w)
 {
-    worker_ease(w);
+    worker_free_idle_memory(w);
     decompress_free(&w->decompress);
     codec_state_free(&w->codec);
     free(w);

@@ -161,7 +161,7 @@ PRIMITIVES = [
         ["return labels_copy(&f->labels, selected, sample, to, e);"],
         ["load_copy_labels(f, s, place, 0, selected, sample, e);"],
         {"feed/single/image_load.c": "for steps that change labels: their places, or memory that is forgotten",
-         "feed/single/first_size.c": "for steps that look at labels, before there is a batch"},
+         "feed/single/image_size_probe.c": "for steps that look at labels, before there is a batch"},
     ),
 ]
 

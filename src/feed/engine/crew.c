@@ -56,7 +56,7 @@ struct crew {
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static struct crew *the_crew;
 static struct budget the_budget;
-static _Atomic uint32_t late_threads; /* only shown: relaxed */
+static _Atomic uint32_t left_threads; /* only shown: relaxed */
 
 /* The child has neither the threads nor a sane state of the locks: it forgets the crew (leaks it) and may make its own. */
 static void forget_in_child(void)
@@ -64,7 +64,7 @@ static void forget_in_child(void)
     pthread_mutex_init(&gate, NULL);
     the_crew = NULL;
     the_budget = (struct budget){0};
-    atomic_store_explicit(&late_threads, 0, memory_order_relaxed);
+    atomic_store_explicit(&left_threads, 0, memory_order_relaxed);
 }
 
 static void watch_forks(void)
@@ -89,16 +89,16 @@ void crew_unref(struct crew *c)
     free(c);
 }
 
-static void count_late(bool *is_late, bool is)
+static void count_left(bool *is_late, bool is)
 {
     if (*is_late != is)
-        atomic_fetch_add_explicit(&late_threads, is ? 1 : -1u, memory_order_relaxed);
+        atomic_fetch_add_explicit(&left_threads, is ? 1 : -1u, memory_order_relaxed);
     *is_late = is;
 }
 
 uint32_t crew_left_behind(void)
 {
-    return atomic_load_explicit(&late_threads, memory_order_relaxed);
+    return atomic_load_explicit(&left_threads, memory_order_relaxed);
 }
 
 static void wake_workers(struct crew *c, int count)
@@ -170,20 +170,20 @@ bool crew_planner_out(struct feed *f)
 {
     pthread_mutex_lock(&f->crew->lock);
     f->is_planning = false;
-    count_late(&f->is_planner_late, false);
+    count_left(&f->is_planner_late, false);
     pthread_mutex_unlock(&f->crew->lock);
     return crew_step_out(f);
 }
 
 /* ---- workers ---- */
 
-static void ease(struct crew *c, struct member *m)
+static void free_idle_memory(struct crew *c, struct member *m)
 {
     uint32_t pressure = atomic_load_explicit(&c->pressure, memory_order_relaxed);
     if (pressure == m->pressure_seen)
         return;
     m->pressure_seen = pressure;
-    worker_ease(m->worker);
+    worker_free_idle_memory(m->worker);
 }
 
 static void run_chain(struct crew *c, struct member *m, struct feed *f, struct load *l)
@@ -194,7 +194,7 @@ static void run_chain(struct crew *c, struct member *m, struct feed *f, struct l
         load_run(m->worker, f, l);
         l = next;
     }
-    ease(c, m);
+    free_idle_memory(c, m);
 }
 
 static void wait_for_work(struct crew *c, struct member *m)
@@ -202,7 +202,7 @@ static void wait_for_work(struct crew *c, struct member *m)
     uint64_t since = clock_now_ns();
     c->idle++;
     if (!thread_cond_wait_until(&c->work, &c->lock, since + 1000000000u))
-        ease(c, m); /* idle for a second: hold nothing that others want */
+        free_idle_memory(c, m); /* idle for a second: hold nothing that others want */
     c->idle--;
     c->idle_ns += clock_now_ns() - since;
 }
@@ -223,7 +223,7 @@ static void serve(struct crew *c, struct member *m, struct feed *f)
     f->serving--;
     m->serves = NULL;
     if (!m->is_left)
-        count_late(&m->is_late, false);
+        count_left(&m->is_late, false);
     if (!step_out(c, f))
         return;
     pthread_mutex_unlock(&c->lock);
@@ -238,7 +238,7 @@ static void end_worker(struct crew *c, struct member *m)
     pthread_mutex_lock(&c->lock);
     bool is_left = m->is_left;
     m->has_ended = true;
-    count_late(&m->is_late, false);
+    count_left(&m->is_late, false);
     pthread_cond_broadcast(&c->quiet);
     pthread_mutex_unlock(&c->lock);
     if (is_left)
@@ -334,7 +334,7 @@ static void part_from(struct crew *c, struct member *m, uint64_t deadline_ns)
     bool has_ended = wait_for_end(c, &m->has_ended, deadline_ns);
     c->member[m->index] = NULL;
     m->is_left = !has_ended;
-    count_late(&m->is_late, !has_ended);
+    count_left(&m->is_late, !has_ended);
     pthread_mutex_unlock(&c->lock);
     join_or_detach(thread, has_ended, deadline_ns);
     if (has_ended)
@@ -362,7 +362,7 @@ static void end_helper(struct crew *c, uint64_t timeout_ns)
     c->is_stopping = true;
     pthread_cond_broadcast(&c->helper_wakes);
     bool has_ended = wait_for_end(c, &c->has_helper_ended, deadline_ns);
-    count_late(&c->is_helper_late, !has_ended);
+    count_left(&c->is_helper_late, !has_ended);
     pthread_mutex_unlock(&c->lock);
     join_or_detach(thread, has_ended, deadline_ns);
 }
@@ -433,7 +433,7 @@ static void *helper_main(void *arg)
             watch_feeds(c);
     }
     c->has_helper_ended = true;
-    count_late(&c->is_helper_late, false);
+    count_left(&c->is_helper_late, false);
     pthread_cond_broadcast(&c->quiet);
     pthread_mutex_unlock(&c->lock);
     crew_unref(c);
@@ -497,10 +497,10 @@ static void unlink_feed(struct crew *c, struct feed *f)
 static void leave_behind(struct crew *c, struct feed *f)
 {
     f->is_left = true;
-    count_late(&f->is_planner_late, f->is_planning);
+    count_left(&f->is_planner_late, f->is_planning);
     for (int i = 0; i < MAX_WORKERS && c->member[i]; i++)
         if (c->member[i]->serves == f)
-            count_late(&c->member[i]->is_late, true);
+            count_left(&c->member[i]->is_late, true);
 }
 
 uint32_t crew_quiet(struct feed *f, uint64_t timeout_ns)

@@ -150,7 +150,7 @@ void feed_finish(struct feed *f)
 {
     void (*closed)(void *) = f->closed;
     void *closed_ctx = f->closed_ctx;
-    ask_to_end(f); /* once more: who was late may have planned a batch, or had the lock when it was asked for */
+    ask_to_end(f); /* once more: a slow thread may have planned a batch meanwhile, or held the lock the first time */
     uint32_t reads = f->io ? f->io->ops->close(f->io, io_ends_ns) : 0;
     bool is_stuck = !device_copy_stop(f, device_ends_ns) || reads;
     if (f->has_joined)

@@ -181,7 +181,7 @@ static int load_or_leave(struct feed *f, int field, bool is_wanted, bool is_must
 }
 
 /* That a row of that file takes in the cache of decompressed chunks. */
-static uint64_t unfiltered_row_bytes(const struct arrays *a, const struct array_object *o)
+static uint64_t decompressed_row_bytes(const struct arrays *a, const struct array_object *o)
 {
     uint64_t bytes = 0;
     for (int k = 0; k < a->count; k++)
@@ -190,20 +190,20 @@ static uint64_t unfiltered_row_bytes(const struct arrays *a, const struct array_
 }
 
 /* That all rows take. */
-static uint64_t unfiltered_total(const struct arrays *a)
+static uint64_t decompressed_total(const struct arrays *a)
 {
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < a->objects; i++)
-        bytes += a->object[i].rows * unfiltered_row_bytes(a, &a->object[i]);
+        bytes += a->object[i].rows * decompressed_row_bytes(a, &a->object[i]);
     return bytes;
 }
 
 /* That `rows` rows take at most, from whichever files they are. */
-static uint64_t unfiltered_bytes(const struct arrays *a, uint64_t rows)
+static uint64_t decompressed_bytes(const struct arrays *a, uint64_t rows)
 {
     uint64_t most = 0;
     for (uint64_t i = 0; i < a->objects; i++) {
-        uint64_t bytes = unfiltered_row_bytes(a, &a->object[i]);
+        uint64_t bytes = decompressed_row_bytes(a, &a->object[i]);
         most = bytes > most ? bytes : most;
     }
     return most * rows;
@@ -215,9 +215,9 @@ static void limit_to_windows(struct feed *f)
 {
     struct chunk_cache *c = &arrays_of(f)->cache;
     uint64_t rows = 2 * (f->window_block * f->window_blocks + f->batch_size);
-    if (!arrays_of(f)->is_chunked || !f->window_block || unfiltered_total(arrays_of(f)) <= c->limit)
+    if (!arrays_of(f)->is_chunked || !f->window_block || decompressed_total(arrays_of(f)) <= c->limit)
         return;
-    uint64_t wanted = unfiltered_bytes(arrays_of(f), rows);
+    uint64_t wanted = decompressed_bytes(arrays_of(f), rows);
     c->limit = wanted < c->limit ? wanted : c->limit;
 }
 
@@ -229,7 +229,7 @@ static void warn_of_chunks(const struct feed *f)
     char need[32], has[32];
     if (!a->is_chunked || !f->is_shuffled || a->chunk_rows < 2)
         return;
-    uint64_t bytes = window && window < f->subset.count ? unfiltered_bytes(a, window) : unfiltered_total(a);
+    uint64_t bytes = window && window < f->subset.count ? decompressed_bytes(a, window) : decompressed_total(a);
     if (bytes <= room)
         return;
     text_size(bytes, need, sizeof(need));

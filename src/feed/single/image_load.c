@@ -142,7 +142,7 @@ int image_load_header(const struct images *i, const uint8_t *bytes, size_t n, st
     *h = (struct image_header){.width = i->raw_width, .height = i->raw_height, .orientation = 1};
     if (n == (size_t)i->raw_width * i->raw_height * 3) /* which cannot overflow: catalog_decoded_size */
         return 0;
-    return error_set(e, FB_E_DATA, "decode", "it has %zu bytes, which no picture of this pack has", n);
+    return error_set(e, FB_E_DATA, "decode", "it has %zu bytes, which is not the size of a picture of this pack", n);
 }
 
 /* Bare pixels are decoded already. */
@@ -340,7 +340,7 @@ static int check_still_matches(const struct image_load *p, const struct fb_map *
 {
     if (!p->images->files.has_masks || ((int)p->image.height == m->height && (int)p->image.width == m->width))
         return 0;
-    error_set(e, FB_E_DATA, "map", "the result of %s is %u x %u (height x width), but what it got was %d x %d: the mask would not match",
+    error_set(e, FB_E_DATA, "map", "the result of %s is %u x %u (height x width), but its input was %d x %d: the mask would not match",
               p->images->chain.map[m->step].name, p->image.height, p->image.width, m->height, m->width);
     error_remedy(e, "resize and crop by transforms, which change the mask, too");
     return FB_E_DATA;

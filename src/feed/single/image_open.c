@@ -55,7 +55,7 @@ static int image_open(struct feed *f, const fb_options *o, struct fb_error *e)
     f->function_count = i->chain.map_count;
     if (step_chain_fixed_size(&i->chain, &i->out_height, &i->out_width))
         return 0;
-    return first_size(f, &i->out_height, &i->out_width, e);
+    return image_size_probe(f, &i->out_height, &i->out_width, e);
 }
 
 static int add_image_field(const struct images *i, struct slot_shape *s, const char *name, struct fb_error *e)

@@ -32,7 +32,7 @@ int image_load_region(struct worker *w, struct feed *f, struct load *l, const ui
 /* As in load_ops.h. */
 int image_fill(struct worker *w, struct feed *f, struct load *l, const uint8_t *bytes, size_t n, struct fb_error *e);
 
-/* When no transform fixes the size of the images, the first readable sample does (first_size.c). */
-int first_size(struct feed *f, uint32_t *height, uint32_t *width, struct fb_error *e);
+/* When no transform fixes the size of the images, the first readable sample does (image_size_probe.c). */
+int image_size_probe(struct feed *f, uint32_t *height, uint32_t *width, struct fb_error *e);
 
 #endif

@@ -213,7 +213,7 @@ static int next_file(struct feed *f, struct load *l, struct fb_error *e)
     return LOAD_IS_GONE;
 }
 
-/* Further files are not looked for before they are read: nobody knows whether this one ever was there. */
+/* Further files are not searched for before they are read, so this one may never have existed. */
 static int explain_missing(const struct load *l, struct fb_error *e)
 {
     char shown[300];

@@ -86,7 +86,7 @@ static void blame_all(const struct feed *f, uint64_t tries, struct fb_error *e)
                  f->skips_bad ? "" : "; with on_error=\"skip\" more samples are tried");
 }
 
-int first_size(struct feed *f, uint32_t *height, uint32_t *width, struct fb_error *e)
+int image_size_probe(struct feed *f, uint32_t *height, uint32_t *width, struct fb_error *e)
 {
     int rc = FB_E_DATA;
     uint64_t i = 0;
