@@ -157,6 +157,11 @@ static int take_marks(struct recording *r, const void *payload, size_t bytes)
     return 0;
 }
 
+static bool is_row_size(size_t bytes)
+{
+    return bytes == sizeof(struct snapshot) || bytes == SNAPSHOT_BYTES_V2 || bytes == SNAPSHOT_BYTES_V1;
+}
+
 static int take_block(struct recording *r, const struct block_head *h, const void *payload)
 {
     if (h->kind == BLOCK_FACTS && h->bytes <= sizeof(r->facts)) {
@@ -164,7 +169,7 @@ static int take_block(struct recording *r, const struct block_head *h, const voi
         make_sound(&r->facts);
     } else if (h->kind == BLOCK_MARKS) {
         return take_marks(r, payload, h->bytes);
-    } else if (h->kind == BLOCK_SNAPSHOT && (h->bytes == sizeof(struct snapshot) || h->bytes == SNAPSHOT_BYTES_V1)) {
+    } else if (h->kind == BLOCK_SNAPSHOT && is_row_size(h->bytes)) {
         struct snapshot s;
         return take_row(payload, h->bytes, &s) ? series_add(&r->series, &s) : 0;
     }

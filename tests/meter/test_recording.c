@@ -57,25 +57,37 @@ static void what_was_written_is_read(void **state)
     unlink(path);
 }
 
-static void rows_of_the_first_version_are_read_and_what_they_lack_is_unknown(void **state)
+static void rows_of_older_versions_are_read_and_what_they_lack_is_unknown(uint32_t version, uint32_t bytes)
 {
-    (void)state;
     struct recording r;
     struct fb_error e = {0};
     write_recording(3);
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
-    uint32_t head[2] = {0, 1}, kind[2] = {2, SNAPSHOT_BYTES_V1};
+    uint32_t head[2] = {0, version}, kind[2] = {2, bytes};
     memcpy(head, "FBR1", 4);
-    struct snapshot s = {.at_s = 4, .wall_s = 1, .cpu_ratio = 0.5};
-    uint64_t sum = checksum_of(&s, SNAPSHOT_BYTES_V1);
+    struct snapshot s = {.at_s = 4, .wall_s = 1, .cpu_ratio = 0.5, .loop_batches = 7, .stack_known = 1};
+    uint64_t sum = checksum_of(&s, bytes);
     fwrite(head, sizeof(head), 1, f), fwrite(kind, sizeof(kind), 1, f), fwrite(&sum, sizeof(sum), 1, f);
-    fwrite(&s, SNAPSHOT_BYTES_V1, 1, f);
+    fwrite(&s, bytes, 1, f);
     fclose(f);
     assert_int_equal(recording_read(&r, path, &e), 0);
-    assert_true(r.series.count == 1 && r.series.row[0].cpu_ratio == 0.5 && isnan(r.series.row[0].loop_batches));
+    assert_true(r.series.count == 1 && r.series.row[0].cpu_ratio == 0.5 && isnan(r.series.row[0].stack_known));
+    assert_true(version == 1 ? isnan(r.series.row[0].loop_batches) : r.series.row[0].loop_batches == 7);
     recording_free(&r);
     unlink(path);
+}
+
+static void rows_of_the_first_version_are_read(void **state)
+{
+    (void)state;
+    rows_of_older_versions_are_read_and_what_they_lack_is_unknown(1, SNAPSHOT_BYTES_V1);
+}
+
+static void rows_of_the_second_version_are_read(void **state)
+{
+    (void)state;
+    rows_of_older_versions_are_read_and_what_they_lack_is_unknown(2, SNAPSHOT_BYTES_V2);
 }
 
 static void marks_are_kept(void **state)
@@ -140,7 +152,7 @@ static void a_newer_version_is_refused_in_words(void **state)
     write_recording(2);
     change_byte(4, SNAPSHOT_VERSION + 1);
     assert_int_equal(recording_read(&r, path, &e), FB_E_UNSUPPORTED);
-    assert_non_null(strstr(e.cause, "version 3"));
+    assert_non_null(strstr(e.cause, "version 4"));
     assert_non_null(strstr(e.remedy, "newer"));
     unlink(path);
 }
@@ -164,7 +176,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(rows_of_the_first_version_are_read_and_what_they_lack_is_unknown),
+        cmocka_unit_test(rows_of_the_first_version_are_read),
+        cmocka_unit_test(rows_of_the_second_version_are_read),
         cmocka_unit_test(marks_are_kept),
         cmocka_unit_test(a_recording_cut_anywhere_keeps_its_whole_rows),
         cmocka_unit_test(a_flipped_bit_ends_the_recording_before_it),
