@@ -10,7 +10,7 @@ struct watch_options {
     int64_t pid;
     double interval, line_every;
     const char *summary, *output;
-    bool json, quiet;
+    bool json, quiet, no_stacks;
 };
 
 #define AT(field) offsetof(struct watch_options, field)
@@ -21,6 +21,7 @@ static const struct option options[] = {
     {"interval", OPTION_DOUBLE, AT(interval), 0.1, 3600, .metavar = "S", .help = "seconds between snapshots (default 0.5)"},
     {"line-every", OPTION_DOUBLE, AT(line_every), 0.1, 86400, .metavar = "S",
      .help = "seconds between lines when stderr is not a terminal (default 10)"},
+    {"no-stacks", OPTION_FLAG, AT(no_stacks), .help = "do not read the Python stack of the program's main thread"},
     {"quiet", OPTION_FLAG, AT(quiet), .help = "no live line; the verdict at the end only"},
     {"json", OPTION_FLAG, AT(json), .help = "the summary on stdout (the program's own output goes there too)"},
     {0},
@@ -74,6 +75,7 @@ static int run(int argc, char **argv, uint64_t started_ns)
         .recording = chosen.output,
         .json = chosen.json,
         .quiet = chosen.quiet,
+        .no_stacks = chosen.no_stacks,
     };
     struct fb_error e = {0};
     int code = EXIT_DONE;

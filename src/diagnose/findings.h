@@ -26,12 +26,16 @@ struct shares {
     double queue;       /* for loaders: pipe, lock */
     double write;       /* checkpoints, logs */
     double unexplained;
-    double ambiguous; /* of cpu: in samples that read data, but nothing shows where loading ends and computing begins */
-    double pause;     /* loaders were restarted */
-    double starved;   /* own_* + queue, less what the accelerator shows as busy */
+    double ambiguous;                     /* of cpu: in samples that read data, but nothing shows where loading ends and computing begins */
+    double pause;                         /* loaders were restarted */
+    double starved;                       /* own_* + queue, less what the accelerator shows as busy */
+    double doing[ACTIVITIES], validation; /* by the sampled Python stack, if has_stacks */
+
+    double starved_error; /* of a share that was sampled: one standard deviation; 0: it was counted */
 
     bool has_consumer, has_loaders, is_blind;       /* blind: system calls could not be read */
     bool is_told;                                   /* the loop itself told how long it waited: exact */
+    bool has_stacks;                                /* most looks at its Python stack succeeded */
     double loaders, loader_processes, loader_cores; /* how many; cores used by them */
     double wall_s;                                  /* of the window */
     double work_cpu, work_delay, work_storage, work_network, work_fault, work_serial,

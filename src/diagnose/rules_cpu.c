@@ -97,7 +97,9 @@ void explain_cpu(struct findings *f)
                        "the work of batch_map= among the transforms (fb.Map): it then runs beside the step (now on the loop's own thread)");
     } else if (h->own_loading > h->queue) {
         finding_say(f, "the training loop reads and decodes by itself: %.0f %% of its time is CPU %s", 100 * h->own_loading,
-                    h->is_told ? "inside next()" : "while it was seen to read file data");
+                    h->is_told      ? "inside next()"
+                    : h->has_stacks ? "inside its data loading"
+                                    : "while it was seen to read file data");
         double n = fmax(1, floor(free_cores(f) + 0.5));
         finding_advise(f, finding_gain(f, fmax(1, shared_cores(f, n, n))),
                        "DataLoader(num_workers=%.0f, persistent_workers=True) (now 0): loading beside the step", n);

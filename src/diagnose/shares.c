@@ -6,7 +6,8 @@
  * the same. Reading and computing on one thread without any sign of a step (no accelerator, no sleep, no compute threads) stays ambiguous.
  *
  * A loop that tells its own waits (meter/marks.h) settles all of that: time inside next() is waiting for data, time outside is not, and
- * CPU inside next() is loading. What was seen from outside then only says what the waits inside were for.
+ * CPU inside next() is loading. What was seen from outside then only says what the waits inside were for. Where the loop does not tell, the
+ * sampled Python stack does (host/python/): the time of looks that met the loader is waiting for data, that of the others is not.
  */
 #include "diagnose/findings.h"
 
@@ -33,35 +34,116 @@ static double pressed_ns(const struct snapshot *s, double system_ns, double cpu_
     return is_pressed ? fmin(system_ns, cpu_ns) : 0;
 }
 
-static void split_consumer(const struct snapshot *s, struct shares *h)
+/* From outside: `c` is what the consumer did, or the part of it that its stack does not explain; `all` is its whole time. */
+static void split_from_outside(const struct snapshot *s, const struct role_figures *c, double all, struct shares *h)
 {
-    const struct role_figures *c = &s->role[ROLE_CONSUMER];
-    double all = sum_of(c), pause = fmin(s->pause_ns, all);
-    if (all <= 0)
-        return;
-    h->has_consumer = true;
     const double *off = c->off_ns;
     double pressed = pressed_ns(s, s->consumer_system_ns, c->cpu_ns);
     double inline_cpu = h->has_loaders ? 0 : fmin(c->read_cpu_ns, c->cpu_ns - pressed);
     double inline_delay = c->cpu_ns > 0 ? c->delay_ns * inline_cpu / c->cpu_ns : 0;
     double pressed_delay = c->cpu_ns > 0 ? c->delay_ns * pressed / c->cpu_ns : 0; /* it wanted the core for that work */
-    h->cpu = (c->cpu_ns - inline_cpu - pressed) / all;
-    h->own_loading = (inline_cpu + inline_delay) / all;
-    h->delay = (c->delay_ns - inline_delay - pressed_delay) / all;
-    h->own_storage = off[WAIT_FILE] / all;
-    h->own_network = (off[WAIT_NETWORK] + off[WAIT_REMOTE_FILE]) / all;
-    h->own_fault = (off[WAIT_FAULT] + pressed + pressed_delay) / all;
-    h->queue = (off[WAIT_PIPE] + (h->has_loaders ? off[WAIT_LOCK] : 0)) / all;
-    h->step = (off[WAIT_SLEEP] + off[WAIT_COMPUTE] + off[WAIT_DEVICE]) / all;
-    h->write = off[WAIT_WRITE] / all;
-    h->unexplained = (off[WAIT_UNKNOWN] + off[WAIT_URING] + off[WAIT_CHILD] + (h->has_loaders ? 0 : off[WAIT_LOCK])) / all;
-    h->pause = pause / all;
+    h->cpu += (c->cpu_ns - inline_cpu - pressed) / all;
+    h->delay += (c->delay_ns - inline_delay - pressed_delay) / all;
+    h->own_storage += off[WAIT_FILE] / all;
+    h->own_network += (off[WAIT_NETWORK] + off[WAIT_REMOTE_FILE]) / all;
+    h->own_fault += (off[WAIT_FAULT] + pressed + pressed_delay) / all;
+    h->queue += (off[WAIT_PIPE] + (h->has_loaders ? off[WAIT_LOCK] : 0)) / all;
+    h->step += (off[WAIT_SLEEP] + off[WAIT_COMPUTE] + off[WAIT_DEVICE]) / all;
+    h->write += off[WAIT_WRITE] / all;
+    h->unexplained += (off[WAIT_UNKNOWN] + off[WAIT_URING] + off[WAIT_CHILD] + (h->has_loaders ? 0 : off[WAIT_LOCK])) / all;
+    double loading = (inline_cpu + inline_delay) / all;
     bool has_step = !isnan(h->gpu_ratio) || h->step > 0.01; /* imports and parsers do not sleep */
-    if (!has_step) { /* loading and computing in one thread, no sign of where one ends: not ours to claim */
-        h->ambiguous = h->own_loading;
-        h->cpu += h->own_loading;
-        h->own_loading = 0;
+    if (has_step) {
+        h->own_loading += loading;
+    } else { /* loading and computing in one thread, no sign of where one ends: not ours to claim */
+        h->ambiguous = loading;
+        h->cpu += loading;
     }
+}
+
+/* ---- by the sampled stack ---- */
+
+/* Looks that failed are spread like the others; with more of them than that, what is outside the others may be anything. The time in which
+ * no Python function runs (the interpreter starts or ends) is left out, but a program that is hardly ever in Python is not judged
+ * by that. */
+static const double stack_least = 0.7, python_least = 0.3;
+
+static double time_of(const struct activity_figures *a)
+{
+    double all = a->cpu_ns + a->delay_ns;
+    for (int k = 0; k < WAIT_KINDS; k++)
+        all += a->off_ns[k];
+    return all;
+}
+
+/* All of it is waiting for data. A lock while compute threads run is work that they do for the loader. */
+static void add_loading(const struct snapshot *s, const struct activity_figures *a, double all, struct shares *h)
+{
+    const double *off = a->off_ns;
+    double pressed = pressed_ns(s, s->consumer_system_ns, a->cpu_ns), lock = h->has_loaders ? off[WAIT_LOCK] : 0;
+    double loading = a->cpu_ns - pressed + a->delay_ns + off[WAIT_COMPUTE], network = off[WAIT_NETWORK] + off[WAIT_REMOTE_FILE];
+    double fault = off[WAIT_FAULT] + pressed, queue = off[WAIT_PIPE] + lock;
+    h->own_loading += loading / all;
+    h->own_storage += off[WAIT_FILE] / all;
+    h->own_network += network / all;
+    h->own_fault += fault / all;
+    h->queue += queue / all;
+    h->own_other += fmax(0, time_of(a) - loading - off[WAIT_FILE] - network - fault - queue) / all;
+}
+
+/* None of it is, but for pages that memory pressure has taken away. */
+static void add_step(const struct snapshot *s, const struct activity_figures *a, double all, struct shares *h)
+{
+    double pressed = pressed_ns(s, s->consumer_system_ns, a->cpu_ns), fault = memory_is_tight(s) ? a->off_ns[WAIT_FAULT] : 0;
+    h->cpu += (a->cpu_ns - pressed) / all;
+    h->delay += a->delay_ns / all;
+    h->own_fault += (fault + pressed) / all;
+    h->write += a->off_ns[WAIT_WRITE] / all;
+    h->step += (time_of(a) - a->cpu_ns - a->delay_ns - fault - a->off_ns[WAIT_WRITE]) / all;
+}
+
+/* Where nothing on the stack decides. In a loop whose loading is seen it is the rest of the loop; else the rules from outside hold. */
+static void add_other(const struct snapshot *s, const struct activity_figures *a, double all, struct shares *h)
+{
+    const struct role_figures *c = &s->role[ROLE_CONSUMER];
+    if (time_of(&s->doing[ACTIVITY_LOADING]) > 0.01 * all) {
+        add_step(s, a, all, h);
+        return;
+    }
+    struct role_figures rest = {.cpu_ns = a->cpu_ns, .delay_ns = a->delay_ns};
+    memcpy(rest.off_ns, a->off_ns, sizeof(rest.off_ns));
+    rest.read_cpu_ns = c->cpu_ns > 0 ? c->read_cpu_ns * a->cpu_ns / c->cpu_ns : 0;
+    split_from_outside(s, &rest, all, h);
+}
+
+static bool split_by_stack(const struct snapshot *s, struct shares *h)
+{
+    double all = 0;
+    for (int a = 0; a < ACTIVITIES; a++)
+        all += h->doing[a] = time_of(&s->doing[a]);
+    if (!(s->stack_known >= stack_least) || !(all > python_least * sum_of(&s->role[ROLE_CONSUMER])))
+        return false;
+    for (int a = 0; a < ACTIVITIES; a++)
+        h->doing[a] /= all;
+    h->validation = s->validation_ns / all;
+    add_loading(s, &s->doing[ACTIVITY_LOADING], all, h);
+    add_step(s, &s->doing[ACTIVITY_STEP], all, h);
+    h->write += h->doing[ACTIVITY_SAVING];
+    add_other(s, &s->doing[ACTIVITY_OTHER], all, h);
+    return true;
+}
+
+static void split_consumer(const struct snapshot *s, struct shares *h)
+{
+    const struct role_figures *c = &s->role[ROLE_CONSUMER];
+    double all = sum_of(c);
+    if (all <= 0)
+        return;
+    h->has_consumer = true;
+    h->pause = fmin(s->pause_ns, all) / all;
+    h->has_stacks = split_by_stack(s, h);
+    if (!h->has_stacks)
+        split_from_outside(s, c, all, h);
 }
 
 /* Looks miss some of the waits, not most of them: what is beyond this is of another kind (a sleep, say). */
@@ -89,14 +171,16 @@ static void take_told(const struct snapshot *s, struct shares *h)
     h->step = fmax(0, 1 - inside - h->cpu - h->delay - h->write);
 }
 
-/* Waiting inside a restart is counted there. */
+/* Waiting inside a restart is counted there. A stack tells that starting workers is loading, too. */
 static void take_pause_out(struct shares *h)
 {
-    double waits = h->queue + h->unexplained, inside = fmin(h->pause, waits);
-    if (waits <= 0)
-        return;
-    h->queue -= inside * h->queue / waits;
-    h->unexplained -= inside * h->unexplained / waits;
+    double *waits[] = {&h->queue, &h->unexplained, &h->own_loading, &h->own_other}, sum = 0;
+    int kinds = h->has_stacks ? 4 : 2;
+    for (int i = 0; i < kinds; i++)
+        sum += *waits[i];
+    double kept = sum > 0 ? 1 - fmin(h->pause, sum) / sum : 1;
+    for (int i = 0; i < kinds; i++)
+        *waits[i] *= kept;
 }
 
 /* Several threads that together do no more than one could, while the others wait for a lock: how much of the others' time that takes. A
@@ -152,6 +236,8 @@ static void fill(const struct snapshot *s, bool loaders, struct shares *h)
     split_loaders(s, h);
     h->is_blind = !isnan(s->calls_known) && s->calls_known < 0.3 && h->unexplained > 0.1;
     h->starved = starved_of(h);
+    if (h->has_stacks && !h->is_told && s->ticks > 0)
+        h->starved_error = sqrt(h->starved * (1 - h->starved) / s->ticks);
 }
 
 void shares_of(const struct window *w, struct shares *h)

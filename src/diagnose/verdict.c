@@ -151,7 +151,7 @@ static enum verdict_kind choose(const struct window *w, const struct shares *h)
         return VERDICT_PAUSE;
     if (device == VERDICT_HOST && h->starved < band_high)
         return VERDICT_HOST;
-    if (h->starved >= band_low)
+    if (h->starved - h->starved_error >= band_low)
         return largest_cause(w, h);
     return h->unexplained > 0.3 || h->ambiguous > 0.3 ? VERDICT_UNKNOWN : VERDICT_COMPUTE;
 }
@@ -192,6 +192,19 @@ static void take_quantiles(const struct series *s, const struct window *w, const
 
 /* ---- words ---- */
 
+/* Where it loads is known, for what it waits is not. In the main thread it helps in any case to do it beside the step: as many at once as
+ * hide the wait. */
+static void explain_hidden_wait(struct findings *f)
+{
+    const struct shares *h = f->h;
+    finding_say(f, "the loop waits inside %s %.0f %% of the time for something that cannot be seen: a sleep, or another program",
+                h->is_told ? "next()" : "its data loading", 100 * h->own_other);
+    double n = fmin(8, ceil(h->starved / fmax(0.05, 1 - h->starved)));
+    if (h->has_stacks && !h->has_loaders)
+        finding_advise(f, finding_gain(f, n),
+                       "load beside the step: DataLoader(num_workers=%.0f), or fullbore.Loader (now in the main thread)", n);
+}
+
 static void explain(struct findings *f)
 {
     const struct shares *h = f->h;
@@ -221,9 +234,7 @@ static void explain(struct findings *f)
         else if (!h->has_consumer)
             finding_say(f, "no training loop was found in the process tree");
         else if (h->own_other > 0.02)
-            finding_say(f,
-                        "the loop waits inside next() %.0f %% of the time for something that cannot be seen: a sleep, or another program",
-                        100 * h->own_other);
+            explain_hidden_wait(f);
         else if (h->ambiguous > h->unexplained)
             finding_say(
                 f, "the main thread reads data and computes by itself; from outside the two cannot be told apart (%.0f %% of its time)",
@@ -250,13 +261,17 @@ static void say_consumer(struct findings *f)
         return;
     if (h->is_told)
         say_told(f);
+    if (h->has_stacks)
+        finding_say(f, "the main thread's Python stack, sampled: %.0f %% loading, %.0f %% in the step, %.0f %% saving, %.0f %% elsewhere%s",
+                    100 * h->doing[ACTIVITY_LOADING], 100 * h->doing[ACTIVITY_STEP], 100 * h->doing[ACTIVITY_SAVING],
+                    100 * h->doing[ACTIVITY_OTHER], h->validation > 0.02 ? "; some of it in validation" : "");
     if (f->facts->is_engine > 0)
         finding_say(f, "the loop waits %.0f %% of the time for the loader; the rest is its own step", 100 * h->starved);
     else
         finding_say(f,
                     "main thread: %.0f %% on the CPU, %.0f %% waiting for data, %.0f %% in its own step (device, sleep, compute threads)%s",
                     100 * (h->cpu + h->own_loading), 100 * (h->starved - h->own_loading > 0 ? h->starved - h->own_loading : 0),
-                    100 * h->step, h->delay > 0.05 ? ", the rest waiting for a core" : "");
+                    100 * fmax(0, h->step), h->delay > 0.05 ? ", the rest waiting for a core" : "");
     if (!isnan(f->v->gpu_p50))
         finding_say(f, "accelerator use p5/p50/p95: %.0f/%.0f/%.0f %%%s", 100 * f->v->gpu_p5, 100 * f->v->gpu_p50, 100 * f->v->gpu_p95,
                     f->v->has_swings ? "; it swings between full and idle" : "");
@@ -283,6 +298,15 @@ static void rank_remedies(struct verdict *v)
         }
 }
 
+static void take_stacks(const struct window *w, const struct shares *h, struct verdict *v)
+{
+    v->stack_known = w->sum.stack_known;
+    v->loading_ratio = h->has_stacks ? h->doing[ACTIVITY_LOADING] : NAN;
+    v->step_ratio = h->has_stacks ? h->doing[ACTIVITY_STEP] : NAN;
+    v->saving_ratio = h->has_stacks ? h->doing[ACTIVITY_SAVING] : NAN;
+    v->validation_ratio = h->has_stacks ? h->validation : NAN;
+}
+
 static void judge(const struct series *s, const struct window *w, const struct run_facts *facts, struct verdict *v, bool with_words)
 {
     struct shares h;
@@ -290,8 +314,10 @@ static void judge(const struct series *s, const struct window *w, const struct r
     shares_of(w, &h);
     v->warmup_s = w->warmup_s, v->steady_s = w->steady_s, v->run_s = w->run_s;
     v->kind = choose(w, &h);
+    take_stacks(w, &h, v);
     take_quantiles(s, w, &h, v);
-    bool is_known = v->kind != VERDICT_STARTUP && (v->kind != VERDICT_UNKNOWN || h.is_told);
+    bool is_seen = h.is_told || (h.has_stacks && h.starved >= band_low); /* how much is known, if not for what */
+    bool is_known = v->kind != VERDICT_STARTUP && (v->kind != VERDICT_UNKNOWN || is_seen);
     double idle = isnan(h.gpu_ratio) ? 0 : 1 - h.gpu_ratio;
     double stopped = v->kind == VERDICT_CPU_QUOTA ? h.delay : 0; /* the quota's doing, not other programs' */
     v->starved_ratio = is_known ? h.starved : NAN;

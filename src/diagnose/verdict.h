@@ -45,6 +45,8 @@ struct verdict {
     double gpu_p5, gpu_p50, gpu_p95; /* NAN: no figure */
     double starved_p5, starved_p50, starved_p95; /* over the intervals */
     bool has_swings;                             /* the accelerator goes between full and idle */
+    double stack_known; /* share of the steady time in which the main thread's Python stack could be read; NAN: not looked at */
+    double loading_ratio, step_ratio, saving_ratio, validation_ratio; /* of it, as the stack says; NAN: not known */
     double warmup_s, steady_s, run_s;
     char evidence[EVIDENCE_MOST][EVIDENCE_CHARS];
     int evidences;

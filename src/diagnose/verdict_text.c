@@ -120,9 +120,12 @@ void verdict_json(const struct verdict *v, const struct run_facts *facts, const 
     json_put(w, J_DIGITS("gpu_ratio_p5", 6, v->gpu_p5), J_DIGITS("gpu_ratio_p50", 6, v->gpu_p50), J_DIGITS("gpu_ratio_p95", 6, v->gpu_p95),
              J("gpu_reason", known(facts->gpu_reason)), J_BOOL("gpu_swings", v->has_swings), J_DIGITS("starved_ratio_p5", 6, v->starved_p5),
              J_DIGITS("starved_ratio_p50", 6, v->starved_p50), J_DIGITS("starved_ratio_p95", 6, v->starved_p95),
-             J_DIGITS("watched_seconds", 6, v->run_s), J_DIGITS("warmup_seconds", 6, v->warmup_s),
-             J_DIGITS("steady_seconds", 6, v->steady_s), J_DIGITS("exit_code", 6, facts->exit_code), J("program", known(facts->program)),
-             J("script", known(facts->script)), J("not_seen", known(facts->lost)));
+             J_DIGITS("stack_known", 6, v->stack_known), J_DIGITS("stack_loading_ratio", 6, v->loading_ratio),
+             J_DIGITS("stack_step_ratio", 6, v->step_ratio), J_DIGITS("stack_saving_ratio", 6, v->saving_ratio),
+             J_DIGITS("stack_validation_ratio", 6, v->validation_ratio), J_DIGITS("watched_seconds", 6, v->run_s),
+             J_DIGITS("warmup_seconds", 6, v->warmup_s), J_DIGITS("steady_seconds", 6, v->steady_s),
+             J_DIGITS("exit_code", 6, facts->exit_code), J("program", known(facts->program)), J("script", known(facts->script)),
+             J("not_seen", known(facts->lost)));
     put_loop(w, s);
     put_series(w, s);
     json_end(w);

@@ -16,6 +16,7 @@ struct watch_request {
     const char *recording; /* .fbr file, or NULL */
     bool json;             /* the summary on stdout too */
     bool quiet;            /* no live line */
+    bool no_stacks;        /* Python stacks are not read */
 };
 
 /* Runs until the program ends. *exit_code: the child's (128 + signal if a signal ended it); 0 with a pid. */

@@ -26,6 +26,12 @@ const char *snapshot_file_kind_name(enum file_kind k)
     return k < FILE_KINDS ? names[k] : "unknown";
 }
 
+void snapshot_forget_stacks(struct snapshot *s)
+{
+    for (size_t at = offsetof(struct snapshot, stack_known) / sizeof(double); at < sizeof(*s) / sizeof(double); at++)
+        ((double *)s)[at] = NAN;
+}
+
 /* What is not a sum over the interval: GAUGE is weighed by time, LAST is replaced, LOW and HIGH are extremes. */
 enum merge { MERGE_GAUGE, MERGE_LAST, MERGE_LOW, MERGE_HIGH };
 
@@ -62,6 +68,7 @@ static const struct {
     {AT(gpu_power_w), MERGE_GAUGE},
     {AT(pcie_in_bytes), MERGE_GAUGE},
     {AT(pcie_cap_bytes), MERGE_LAST},
+    {AT(stack_known), MERGE_GAUGE},
 };
 
 static double merge_one(double a, double b, enum merge how, double weight_a, double weight_b)

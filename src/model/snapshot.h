@@ -42,6 +42,20 @@ enum wait_kind {
     WAIT_KINDS
 };
 
+/* What the main thread of a Python program is busy with, as the names of the functions on its stack tell. */
+enum activity {
+    ACTIVITY_OTHER,   /* nothing on the stack decides */
+    ACTIVITY_LOADING, /* inside the data loader, or reading and preparing samples */
+    ACTIVITY_STEP,    /* forward, backward, optimizer, collectives */
+    ACTIVITY_SAVING,  /* writing a checkpoint */
+    ACTIVITIES
+};
+
+struct activity_figures {
+    double cpu_ns, delay_ns;
+    double off_ns[WAIT_KINDS];
+};
+
 struct role_figures {
     double threads; /* alive at the end of the interval */
     double processes;
@@ -111,8 +125,12 @@ struct snapshot {
 
     /* since version 3 */
     double loop_steps, loop_step_ns; /* from batch to batch of an epoch: how many such intervals, and their time */
+    /* the consumer's time by what its Python stack said at each look (host/python/); NAN: no stacks were looked at */
+    double stack_known;                        /* share of its time in which the stack could be read */
+    struct activity_figures doing[ACTIVITIES]; /* adds up to the consumer's figures, less when no function ran */
+    double validation_ns;                      /* of all of it: inside a function that validates or tests */
 };
-enum { SNAPSHOT_BYTES_V1 = offsetof(struct snapshot, loop_wall_ns) };
+enum { SNAPSHOT_BYTES_V1 = offsetof(struct snapshot, loop_wall_ns), SNAPSHOT_BYTES_V2 = offsetof(struct snapshot, loop_steps) };
 
 /* What is true for a whole run. */
 struct run_facts {
@@ -130,6 +148,8 @@ struct run_facts {
 };
 
 const char *snapshot_file_kind_name(enum file_kind k);
+/* Nobody looked at stacks: stack_known and what follows is not known. */
+void snapshot_forget_stacks(struct snapshot *s);
 
 /* A series of snapshots that never takes more than a few MB: beyond SERIES_MOST neighbours are merged, so the interval doubles. */
 enum { SERIES_MOST = 4096 };

@@ -99,6 +99,10 @@ static void note_losses(struct observer *o)
         snprintf(f->lost, sizeof(f->lost),
                  "system calls (ptrace read access to the process is missing: run as its user, or start it with "
                  "'fullbore watch --'); so what it waits for is unknown");
+    else if (py_processes_denied(o->sampler.stacks))
+        snprintf(f->lost, sizeof(f->lost),
+                 "Python stacks (the program's memory may not be read: it is another user's, or kernel.yama.ptrace_scope or a container's "
+                 "profile forbids it; run as its user, and start it with 'fullbore watch --')");
     else if (io_denied)
         snprintf(f->lost, sizeof(f->lost), "bytes read (access to /proc/PID/io is missing: run as the same user)");
     else if (o->sampler.tree.is_cut)
@@ -146,6 +150,7 @@ void observer_take(struct observer *o, uint64_t now)
     struct snapshot *s = &o->row;
     if (o->is_machine_only) {
         *s = (struct snapshot){.wall_s = (double)(now - o->sampler.interval_ns) / 1e9};
+        snapshot_forget_stacks(s);
         o->sampler.interval_ns = now;
     } else {
         sampler_take(&o->sampler, now, s);

@@ -519,6 +519,150 @@ static void more_loaders_never_promise_more_than_the_cores_give(void **state)
             near(v.remedy[i].predicted_gain, 2 / 1.25);
 }
 
+/* ---- the sampled Python stack ---- */
+
+/* A main thread without loaders that reads and computes, all of it on the CPU: from outside it cannot be told what is what. */
+static struct snapshot lonely_row(void)
+{
+    struct snapshot s = empty_row(0);
+    spend(&s.role[ROLE_CONSUMER], 1, WAIT_FILE, 0, WAIT_FILE, 0, 1);
+    s.role[ROLE_CONSUMER].processes = 1;
+    s.role[ROLE_CONSUMER].read_cpu_ns = 0.9e9;
+    return s;
+}
+
+static void see(struct snapshot *s, enum activity a, double cpu, enum wait_kind kind, double off)
+{
+    if (isnan(s->stack_known))
+        memset(s->doing, 0, sizeof(s->doing));
+    s->stack_known = 1;
+    s->validation_ns = 0;
+    s->doing[a].cpu_ns += cpu * 1e9;
+    s->doing[a].delay_ns = 0;
+    s->doing[a].off_ns[kind] += off * 1e9;
+}
+
+static void a_stack_tells_loading_from_the_step_in_one_thread(void **state)
+{
+    (void)state;
+    struct snapshot row = lonely_row();
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_UNKNOWN);
+    see(&row, ACTIVITY_LOADING, 0.6, WAIT_FILE, 0);
+    see(&row, ACTIVITY_STEP, 0.3, WAIT_FILE, 0);
+    see(&row, ACTIVITY_OTHER, 0.1, WAIT_FILE, 0);
+    v = judge(row);
+    assert_kind(&v, VERDICT_CPU);
+    near(v.starved_ratio, 0.6);
+    near(v.loading_ratio, 0.6);
+    near(v.step_ratio, 0.3);
+    assert_true(v.remedies > 0);
+}
+
+static void what_a_step_waits_for_is_no_data(void **state)
+{
+    (void)state;
+    struct snapshot row = loader_row(0, 0.4, 0.3, WAIT_FILE, 2);
+    struct verdict v = judge(row);
+    near(v.starved_ratio, 0.4);
+    see(&row, ACTIVITY_STEP, 0.02, WAIT_PIPE, 0.4); /* a collective over a local socket */
+    see(&row, ACTIVITY_STEP, 0, WAIT_SLEEP, 0.58);
+    v = judge(row);
+    assert_kind(&v, VERDICT_COMPUTE);
+    assert_true(v.starved_ratio < 0.01);
+}
+
+static void waits_inside_loading_keep_their_kinds(void **state)
+{
+    (void)state;
+    struct snapshot row = lonely_row();
+    see(&row, ACTIVITY_LOADING, 0.1, WAIT_FILE, 0.5);
+    see(&row, ACTIVITY_STEP, 0.4, WAIT_FILE, 0);
+    row.disk_reads = 150, row.disk_read_bytes = 150 * 12e3, row.disk_read_s = 0.5, row.disk_queue_s = 0.5, row.read_bytes = 150 * 12e3;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_DISK_LATENCY);
+    near(v.starved_ratio, 0.6);
+}
+
+static void a_hidden_wait_inside_loading_is_counted_and_can_be_taken_away(void **state)
+{
+    (void)state;
+    struct snapshot row = lonely_row();
+    see(&row, ACTIVITY_LOADING, 0, WAIT_SLEEP, 0.6);
+    see(&row, ACTIVITY_STEP, 0.4, WAIT_FILE, 0);
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_UNKNOWN);
+    near(v.starved_ratio, 0.6);
+    near(v.remedy[0].predicted_gain, 2.5);
+    assert_non_null(strstr(v.remedy[0].change, "num_workers=2"));
+}
+
+static void saving_counts_with_its_cpu_time(void **state)
+{
+    (void)state;
+    struct snapshot row = lonely_row();
+    row.write_bytes = 3e8;
+    see(&row, ACTIVITY_SAVING, 0.2, WAIT_WRITE, 0.1);
+    see(&row, ACTIVITY_STEP, 0.7, WAIT_FILE, 0);
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_PAUSE);
+    near(v.lost_ratio, 0.3);
+    near(v.saving_ratio, 0.3);
+}
+
+/* Six of a hundred looks may be chance, six hundred of ten thousand are not. */
+static void a_small_share_of_few_looks_accuses_nobody(void **state)
+{
+    (void)state;
+    struct snapshot row = lonely_row();
+    see(&row, ACTIVITY_LOADING, 0.06, WAIT_FILE, 0);
+    see(&row, ACTIVITY_STEP, 0.94, WAIT_FILE, 0);
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_COMPUTE);
+    near(v.starved_ratio, 0.06);
+    row.ticks = 2000;
+    v = judge(row);
+    assert_kind(&v, VERDICT_CPU);
+}
+
+static void a_loop_that_tells_comes_before_its_stack(void **state)
+{
+    (void)state;
+    struct snapshot row = lonely_row();
+    row.loop_wall_ns = 1e9, row.loop_wait_ns = 0.2e9, row.loop_wait_cpu_ns = 0.2e9, row.loop_batches = 10, row.loop_epochs = 0;
+    see(&row, ACTIVITY_LOADING, 0.6, WAIT_FILE, 0);
+    see(&row, ACTIVITY_STEP, 0.4, WAIT_FILE, 0);
+    near(judge(row).starved_ratio, 0.2);
+}
+
+static void too_few_known_looks_prove_nothing(void **state)
+{
+    (void)state;
+    struct snapshot row = lonely_row();
+    see(&row, ACTIVITY_LOADING, 0.9, WAIT_FILE, 0);
+    see(&row, ACTIVITY_STEP, 0.1, WAIT_FILE, 0);
+    row.stack_known = 0.5;
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_UNKNOWN);
+    assert_true(isnan(v.loading_ratio));
+}
+
+/* Nothing on the stack says loading or step: then the rules from outside hold, and what they cannot tell stays open. */
+static void a_stack_that_says_nothing_changes_nothing(void **state)
+{
+    (void)state;
+    struct snapshot row = lonely_row();
+    see(&row, ACTIVITY_OTHER, 1, WAIT_FILE, 0);
+    struct verdict v = judge(row);
+    assert_kind(&v, VERDICT_UNKNOWN);
+    row = loader_row(0, 0.6, 0.96, WAIT_FILE, 2);
+    see(&row, ACTIVITY_OTHER, 0.02, WAIT_PIPE, 0.6);
+    see(&row, ACTIVITY_OTHER, 0, WAIT_SLEEP, 0.38);
+    v = judge(row);
+    assert_kind(&v, VERDICT_CPU);
+    near(v.starved_ratio, 0.6);
+}
+
 static void the_json_has_its_keys_and_null_for_what_is_unknown(void **state)
 {
     (void)state;
@@ -573,6 +717,15 @@ int main(void)
         cmocka_unit_test(a_quota_stops_the_loop_itself_too),
         cmocka_unit_test(the_end_of_the_loaders_is_no_pause),
         cmocka_unit_test(more_loaders_never_promise_more_than_the_cores_give),
+        cmocka_unit_test(a_stack_tells_loading_from_the_step_in_one_thread),
+        cmocka_unit_test(what_a_step_waits_for_is_no_data),
+        cmocka_unit_test(waits_inside_loading_keep_their_kinds),
+        cmocka_unit_test(a_hidden_wait_inside_loading_is_counted_and_can_be_taken_away),
+        cmocka_unit_test(saving_counts_with_its_cpu_time),
+        cmocka_unit_test(a_small_share_of_few_looks_accuses_nobody),
+        cmocka_unit_test(a_loop_that_tells_comes_before_its_stack),
+        cmocka_unit_test(too_few_known_looks_prove_nothing),
+        cmocka_unit_test(a_stack_that_says_nothing_changes_nothing),
         cmocka_unit_test(the_json_has_its_keys_and_null_for_what_is_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,13 +73,14 @@ static void write_old_row(uint32_t version, uint32_t bytes)
 static void rows_of_older_versions_are_read_and_what_they_lack_is_unknown(void **state)
 {
     (void)state;
-    static const uint32_t bytes[] = {0, SNAPSHOT_BYTES_V1, offsetof(struct snapshot, loop_steps)};
+    static const uint32_t bytes[] = {0, SNAPSHOT_BYTES_V1, SNAPSHOT_BYTES_V2};
     for (uint32_t version = 1; version <= 2; version++) {
         struct recording r;
         struct fb_error e = {0};
         write_old_row(version, bytes[version]);
         assert_int_equal(recording_read(&r, path, &e), 0);
-        assert_true(r.series.count == 1 && r.series.row[0].cpu_ratio == 0.5 && isnan(r.series.row[0].loop_steps));
+        assert_true(r.series.count == 1 && r.series.row[0].cpu_ratio == 0.5 && isnan(r.series.row[0].loop_steps) &&
+                    isnan(r.series.row[0].stack_known));
         assert_true(version == 1 ? isnan(r.series.row[0].loop_batches) : r.series.row[0].loop_batches == 7);
         recording_free(&r);
     }

@@ -113,6 +113,18 @@ static void look_at_reads(struct sampler *s, const struct process *p, struct pro
         s->sum.loader_read_chars += (double)more;
 }
 
+/* A main thread that has not run since the last look is still where it was. */
+static void look_at_stack(struct sampler *s, const struct process *p, struct proc_thread *th, uint64_t now_ns)
+{
+    struct stack_meaning m;
+    th->stack_known = py_processes_look(s->stacks, p->pid, p->start_ticks, now_ns, &m);
+    if (!th->stack_known)
+        return;
+    th->stack_empty = m.is_empty;
+    th->activity = m.activity;
+    th->is_validating = m.is_validation;
+}
+
 /* Returns false when the thread is gone. */
 static bool look_at(struct sampler *s, const struct process *p, struct proc_thread *th, uint64_t wall_ns)
 {
@@ -135,6 +147,8 @@ static bool look_at(struct sampler *s, const struct process *p, struct proc_thre
     } else {
         th->read_now = false;
     }
+    if (s->stacks && th->role == ROLE_CONSUMER && !(is_idle && th->stack_known))
+        look_at_stack(s, p, th, s->tick_ns);
     th->is_known = true;
     if (is_first)
         return false;
@@ -193,6 +207,8 @@ static void add_up(struct sampler *s, struct tick *g, struct proc_thread *th)
         f->off_ns[kind] += (double)th->off_tick_ns;
     else
         s->unsplit_ns[th->role] += (double)th->off_tick_ns;
+    if (th->role == ROLE_CONSUMER && s->stacks)
+        activity_add(&s->doing, th, kind, g->wall_ns);
     if (th->role == ROLE_CONSUMER) {
         g->consumer_ns += g->wall_ns;
         g->consumer_wait_ns += th->is_blocked && is_data_wait(kind) ? (double)th->off_tick_ns : 0;
@@ -366,6 +382,10 @@ void sampler_take(struct sampler *s, uint64_t now_ns, struct snapshot *out)
     s->sum.wall_s = (double)(now_ns - s->interval_ns) / 1e9;
     s->sum.calls_known = s->looks ? (double)s->looks_known / (double)s->looks : NAN;
     s->sum.file_kind = (double)data_kind(s);
+    if (s->stacks)
+        activity_split(&s->doing, &s->doing_before, &s->sum);
+    else
+        snapshot_forget_stacks(&s->sum);
     *out = s->sum;
     s->sum = (struct snapshot){0};
     s->looks = s->looks_known = 0;
@@ -381,7 +401,13 @@ int sampler_open(struct sampler *s, const char *proc, const char *sys, pid_t roo
     return 0;
 }
 
+void sampler_read_stacks(struct sampler *s)
+{
+    s->stacks = s->stacks ? s->stacks : py_processes_open(s->tree.proc);
+}
+
 void sampler_close(struct sampler *s)
 {
+    py_processes_close(s->stacks);
     proc_tree_close(&s->tree);
 }

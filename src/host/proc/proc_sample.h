@@ -2,8 +2,10 @@
 #ifndef FB_HOST_PROC_PROC_SAMPLE_H
 #define FB_HOST_PROC_PROC_SAMPLE_H
 
+#include "host/proc/proc_activity.h"
 #include "host/proc/proc_fd.h"
 #include "host/proc/proc_tree.h"
+#include "host/python/py_process.h"
 
 /* Loaders end and come anew between epochs: the time in between belongs to neither step nor wait. */
 enum restart { RESTART_FIRST, RESTART_NONE, RESTART_ENDING, RESTART_STARTING };
@@ -11,9 +13,11 @@ enum restart { RESTART_FIRST, RESTART_NONE, RESTART_ENDING, RESTART_STARTING };
 struct sampler {
     struct proc_tree tree;
     struct fd_table fds;
-    struct snapshot sum;  /* of the interval so far */
-    uint64_t tick_ns;     /* time of the last look */
-    uint64_t interval_ns; /* when the interval began */
+    struct py_processes *stacks;               /* NULL: Python stacks are not read */
+    struct activity_looks doing, doing_before; /* in this interval; in earlier ones, ageing */
+    struct snapshot sum;                       /* of the interval so far */
+    uint64_t tick_ns;                          /* time of the last look */
+    uint64_t interval_ns;                      /* when the interval began */
     uint64_t looks, looks_known;
     double unsplit_ns[ROLE_COUNT]; /* off the CPU in ticks that ended on it */
     enum restart restart;
@@ -34,6 +38,8 @@ void sampler_tick(struct sampler *s, uint64_t now_ns);
 void sampler_discover(struct sampler *s, uint64_t now_ns);
 /* The figures of the processes and the sums since the last call; only the members about the tree are filled. */
 void sampler_take(struct sampler *s, uint64_t now_ns, struct snapshot *out);
+/* From now on the main threads of Python programs are asked what they do. */
+void sampler_read_stacks(struct sampler *s);
 void sampler_close(struct sampler *s);
 
 #endif

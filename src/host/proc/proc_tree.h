@@ -21,11 +21,13 @@ struct proc_thread {
     bool is_gone;
     bool is_seen; /* while listing */
     uint64_t cpu_ns, delay_ns, slices, read_chars;
-    uint64_t cpu_sum_ns, read_sum; /* since it was found */
-    double waited[WAIT_KINDS];     /* looks by kind, ageing */
-    bool is_blocked;               /* at the last look */
-    bool read_now;                 /* read file data since the look before */
-    enum wait_kind wait;           /* then */
+    uint64_t cpu_sum_ns, read_sum;                /* since it was found */
+    double waited[WAIT_KINDS];                    /* looks by kind, ageing */
+    bool is_blocked;                              /* at the last look */
+    bool read_now;                                /* read file data since the look before */
+    enum wait_kind wait;                          /* then */
+    bool stack_known, stack_empty, is_validating; /* the consumer's Python stack at the last look */
+    enum activity activity;
     enum role role;
     uint64_t off_tick_ns, cpu_tick_ns, delay_tick_ns; /* of the last tick */
     uint64_t born_ns;

@@ -137,6 +137,8 @@ static int open_all(struct watch *w, const struct watch_request *r, struct fb_er
         wait_unwatched(&w->child);
     FB_TRY(rc);
     w->is_looking = true;
+    if (!r->no_stacks)
+        sampler_read_stacks(&w->observer.sampler);
     w->observer.tell = take_marks;
     w->observer.ctx = w;
     w->line_is_on = !r->quiet;
