@@ -234,7 +234,7 @@ def judge_remedy(j: Judgement, subject: Subject, seconds: float, before: list[fl
         return
     j.measured_gain = measure(subject, change, seconds, before)
     is_near = j.measured_gain is not None and abs(j.predicted_gain - j.measured_gain) <= 0.2 * j.measured_gain
-    j.gain_is = "near" if is_near else "far" if j.is_steady else "unsteady"
+    j.gain_is = "unsteady" if not j.is_steady else "near" if is_near else "far"
 
 
 def judge_cause(j: Judgement, subject: Subject, seconds: float, before: list[float], summary: dict) -> None:
