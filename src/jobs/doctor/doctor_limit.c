@@ -38,6 +38,13 @@ static double moved(double rate, double read_bytes, double output_bytes)
     return rate * fmax(read_bytes, output_bytes);
 }
 
+/* Enough reads were made to call what they gave a limit: a handful of files is read before all threads of the probe have begun. */
+static bool knows_storage(const struct doctor_result *r)
+{
+    enum { FILES_ENOUGH = 64 };
+    return r->storage.points && (r->data.has_rows || r->machine.is_bucket || r->data.samples >= FILES_ENOUGH);
+}
+
 void doctor_find_limits(struct doctor_result *r)
 {
     const struct doctor_run *run[] = {&r->fresh_cold, &r->known_cold, &r->fresh_warm, &r->known_warm, &r->smaller, &r->decoded};
@@ -47,7 +54,7 @@ void doctor_find_limits(struct doctor_result *r)
     storage = at_least(storage, r->cold_rate * (r->first_bytes > 0 ? r->first_bytes : r->sample_bytes));
     for (int i = 0; i < 2; i++)
         storage = at_least(storage, run[i]->rate * run[i]->read_bytes);
-    r->limits = (struct doctor_limits){storage > 0 && r->storage.points ? storage : INFINITY, INFINITY};
+    r->limits = (struct doctor_limits){storage > 0 && knows_storage(r) ? storage : INFINITY, INFINITY};
     if (!(r->machine.copies_bytes_per_s > 0))
         return;
     memory = at_least(r->machine.copies_bytes_per_s, r->machine.copy_bytes_per_s);

@@ -93,8 +93,7 @@ static void costs(struct doctor_row *row, double first_cpu_s, double later_cpu_s
 static void add_decoded(struct doctor_result *r, const char *source)
 {
     double each = 3.0 * r->decoded_side * r->decoded_side, bytes = each * (double)r->samples, threads = r->machine.threads;
-    const struct storage_probe *p = &r->storage;
-    double storage = p->points ? p->point[p->points - 1].bytes_per_s / each : INFINITY;
+    double storage = r->limits.storage_bytes_per_s / each;
     bool fits = bytes < 0.8 * r->machine.memory_available_bytes;
     double first = doctor_cpu_rate(r, cold_demand(r, r->decoded_first_cpu_s, each), threads);
     double later = r->decoded.rate > 0 ? r->decoded.rate : doctor_cpu_rate(r, r->decoded_cpu_s, threads);
@@ -278,12 +277,12 @@ static void take_alone(struct doctor_row *row, const struct doctor_result *alone
 
 void doctor_predict(const struct doctor_request *q, struct doctor_result *r)
 {
+    doctor_find_limits(r);
     struct doctor_result alone = without_others(r);
     r->wanted_rate = alone.wanted_rate = q->step_seconds > 0 ? (double)q->options.batch_size / q->step_seconds : NAN;
     bool is_storage_blamed = r->cold_rate < storage_share * doctor_cpu_rate(r, r->first_cpu_s, r->machine.threads);
     fill_rows(q, &alone, is_storage_blamed);
     fill_rows(q, r, is_storage_blamed);
-    doctor_find_limits(r);
     for (int i = 0; i < r->rows; i++) {
         take_alone(&r->row[i], &alone);
         doctor_keep_limits(r, &r->row[i]);

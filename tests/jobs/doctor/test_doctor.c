@@ -397,7 +397,7 @@ static void keeps_all(const struct doctor_result *r, const struct doctor_row *ro
     if (cpu > 0)
         keeps(rate, (row->kind == REMEDY_CORES ? fmax(2 * r->machine.cores, r->machine.online_cores) : r->machine.cores) / cpu, row,
               "the CPU");
-    if (is_first ? row->first_from_storage : row->later_from_storage)
+    if (r->data.samples >= 64 && (is_first ? row->first_from_storage : row->later_from_storage))
         keeps(rate, largest / bytes, row, "storage");
     double seen =
         fmax(r->known_warm.rate * fmax(r->known_bytes, r->output_bytes), r->fresh_cold.rate * fmax(r->first_bytes, r->output_bytes));
@@ -437,6 +437,21 @@ static void a_demand_that_was_measured_as_nothing_does_not_make_a_rate_without_l
     r.decoded_side = 256, r.decoded_cpu_s = r.decoded_first_cpu_s = 1e-9;
     doctor_predict(&q, &r);
     near(row_of(&r, REMEDY_DECODED)->later_rate, 12e9 / (256 * 256 * 3)); /* each has to be copied */
+}
+
+static void a_handful_of_files_says_nothing_about_bandwidth(void **state)
+{
+    (void)state;
+    struct doctor_result r = photos(300);
+    struct doctor_request q = step(0.01);
+    r.samples = r.data.samples = 3;
+    r.storage = (struct storage_probe){.points = 1, .open_s = NAN, .point = {{64, 15, 1.5e6, 0.07}}}; /* threads were only beginning */
+    r.decoded_side = 256, r.decoded_cpu_s = r.decoded_first_cpu_s = 1e-4;
+    doctor_predict(&q, &r);
+    near(row_of(&r, REMEDY_DECODED)->first_rate, 40000);
+    r.samples = r.data.samples = 1000;
+    doctor_predict(&q, &r);
+    near(row_of(&r, REMEDY_DECODED)->first_rate, 300 * 100e3 / (256 * 256 * 3)); /* the feeding itself had more than the probe */
 }
 
 static double later_of(struct doctor_result r, const struct doctor_request *q, enum remedy_kind kind, bool is_first)
@@ -597,6 +612,7 @@ int main(void)
         cmocka_unit_test(large_objects_count_as_the_ranges_they_come_in),
         cmocka_unit_test(no_rate_is_above_a_limit_that_was_measured),
         cmocka_unit_test(a_demand_that_was_measured_as_nothing_does_not_make_a_rate_without_limit),
+        cmocka_unit_test(a_handful_of_files_says_nothing_about_bandwidth),
         cmocka_unit_test(more_of_anything_is_never_slower),
         cmocka_unit_test(a_longer_step_keeps_the_accelerator_busier),
         cmocka_unit_test(a_batch_larger_than_the_data_is_the_data),
