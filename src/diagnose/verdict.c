@@ -250,7 +250,6 @@ static void say_told(struct findings *f)
 static void say_consumer(struct findings *f)
 {
     const struct shares *h = f->h;
-    const struct snapshot *s = &f->w->sum;
     if (!h->has_consumer)
         return;
     if (h->is_told)
