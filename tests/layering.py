@@ -45,16 +45,15 @@ APART = {"feed": set(), "jobs": {"output"}}
 # folder inside of feed/ or jobs/ -> which of the headers that lie directly in those two it may include: its own, and what others offer it.
 # So a header that is moved up to be seen by all is still seen by those alone that are meant.
 OFFERED: dict[str, set[str]] = {
-    "feed/array": {"feed/array_walk.h", "feed/arrays.h", "feed/crew.h", "feed/feed.h", "feed/gather_reads.h", "feed/load_ops.h"},
+    "feed/array": {"feed/array_walk.h", "feed/arrays.h", "feed/feed.h", "feed/gather_reads.h", "feed/load_ops.h", "feed/worker.h"},
     "feed/device": {"feed/device_copy.h", "feed/feed.h"},
     "feed/engine": {
-        "feed/audit_writer.h", "feed/crew.h", "feed/feed.h", "feed/labels.h", "feed/load_ops.h", "feed/source_cache.h", "feed/source_io.h",
-        "feed/gather_reads.h",  # a load that is given up gives back what it waited for
-        "feed/partial_read.h",  # which part of a file is read is planned before a worker has the load
+        "feed/audit_writer.h", "feed/crew.h", "feed/delivery.h", "feed/feed.h", "feed/labels.h", "feed/load_ops.h",
+        "feed/source_cache.h", "feed/source_io.h",
     },
-    "feed/group": {"feed/array_walk.h", "feed/arrays.h", "feed/chunk_cache.h", "feed/crew.h", "feed/load_ops.h"},
-    "feed/single": {"feed/array_walk.h", "feed/arrays.h", "feed/crew.h", "feed/feed.h", "feed/load_ops.h", "feed/partial_read.h",
-                    "feed/sample_files.h", "feed/source_cache.h", "feed/step_chain.h"},
+    "feed/group": {"feed/array_walk.h", "feed/arrays.h", "feed/chunk_cache.h", "feed/load_ops.h", "feed/worker.h"},
+    "feed/single": {"feed/array_walk.h", "feed/arrays.h", "feed/feed.h", "feed/labels.h", "feed/load_ops.h", "feed/source_cache.h",
+                    "feed/worker.h"},
     "feed/source": {"feed/crew.h", "feed/load_ops.h", "feed/read_buffers.h", "feed/source_cache.h", "feed/source_io.h"},
     "jobs/audit": {"jobs/audit.h", "jobs/audit_text.h"},
     "jobs/bench": {"jobs/bench.h", "feed/feed.h"},
@@ -62,7 +61,7 @@ OFFERED: dict[str, set[str]] = {
     "jobs/decode": {"jobs/decode.h", "feed/feed.h"},
     "jobs/doctor": {
         "jobs/doctor.h",
-        "jobs/bench.h", "jobs/decode.h", "jobs/pack.h",  # it tries what it recommends
+        "jobs/bench.h", "jobs/decode.h", "jobs/pack.h", "jobs/pack_rechunk.h",  # it tries what it recommends
     },
     "jobs/info": {
         "jobs/info.h", "jobs/index.h",
