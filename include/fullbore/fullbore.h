@@ -379,7 +379,8 @@ FB_API int fb_trace(fb_loader *l, const char *path, uint64_t batches, struct fb_
 /* For bindings, which turn a batch into something of their own before the program has it: as fb_next_batch, but the exposed wait is counted
  * from asked_ns (CLOCK_MONOTONIC in ns: when the program called the binding, for an epoch's first batch as much earlier as starting it
  * took; 0: as fb_next_batch does) to fb_deliver_batch, to be called when the batch goes into the program's hands. A batch that never
- * does was waited for until this returned. fb_deliver_batch: the thread that took the batch, once, never blocks. */
+ * does was waited for until this returned. fb_deliver_batch: the thread that took the batch, once. It blocks only to write the file of a
+ * trace that ends with this batch. */
 FB_API int fb_next_batch_since(fb_loader *l, uint64_t asked_ns, fb_batch **out, struct fb_error *e);
 FB_API void fb_deliver_batch(fb_batch *b);
 

@@ -1,5 +1,5 @@
-/* The two engines of the emulated device: one copies, one computes. Each handles its queue in order, on its own thread. The first entry of a
- * queue may have to wait for the other engine, and everybody for the device's clock: one lock and one condition for the whole device
+/* The two engines of the emulated device: one copies, one computes. Each handles its queue in order, on its own thread. The first entry
+ * of a queue may have to wait for the other engine, and everybody for the device's clock: one lock and one condition for the whole device
  * instead of a queue of base/ per engine. */
 #include <errno.h>
 #include <stdlib.h>

@@ -96,13 +96,15 @@ void explain_cpu(struct findings *f)
         finding_advise(f, 1 / fmax(h->own_loading, 1 - h->own_loading), /* beside the step the slower of the two sets the pace */
                        "the work of batch_map= among the transforms (fb.Map): it then runs beside the step (now on the loop's own thread)");
     } else if (h->own_loading > h->queue) {
-        finding_say(f, "the training loop reads and decodes by itself: %.0f %% of its time is CPU %s", 100 * h->own_loading,
+        finding_say(f, "the training loop %s: %.0f %% of its time is CPU %s",
+                    h->has_loaders ? "loads, too, beside its loaders" : "reads and decodes by itself", 100 * h->own_loading,
                     h->is_told      ? "inside next()"
                     : h->has_stacks ? "inside its data loading"
                                     : "while it was seen to read file data");
         double n = fmax(1, floor(free_cores(f) + 0.5));
-        finding_advise(f, finding_gain(f, fmax(1, shared_cores(f, n, n))),
-                       "DataLoader(num_workers=%.0f, persistent_workers=True) (now 0): loading beside the step", n);
+        if (!h->has_loaders)
+            finding_advise(f, finding_gain(f, fmax(1, shared_cores(f, n, n))),
+                           "DataLoader(num_workers=%.0f, persistent_workers=True) (now 0): loading beside the step", n);
     } else {
         finding_say(f, "%.0f loader%s %.2f cores: %.0f %% of the time on the CPU, %.0f %% waiting for a core, %.0f %% for files",
                     h->loaders, h->loaders < 1.5 ? " uses" : "s use", h->loader_cores, 100 * h->work_cpu, 100 * h->work_delay,

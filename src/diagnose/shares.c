@@ -76,12 +76,20 @@ static double time_of(const struct activity_figures *a)
     return all;
 }
 
-/* All of it is waiting for data. A lock while compute threads run is work that they do for the loader. */
+/* Of the CPU time that went to pages under pressure, this activity's part. */
+static double pressed_in(const struct snapshot *s, const struct activity_figures *a)
+{
+    double cpu = s->role[ROLE_CONSUMER].cpu_ns;
+    return cpu > 0 ? pressed_ns(s, s->consumer_system_ns * fmin(1, a->cpu_ns / cpu), a->cpu_ns) : 0;
+}
+
+/* All of it is waiting for data. A lock while compute threads run is work that they do for the loader, if nobody else loads. */
 static void add_loading(const struct snapshot *s, const struct activity_figures *a, double all, struct shares *h)
 {
     const double *off = a->off_ns;
-    double pressed = pressed_ns(s, s->consumer_system_ns, a->cpu_ns), lock = h->has_loaders ? off[WAIT_LOCK] : 0;
-    double loading = a->cpu_ns - pressed + a->delay_ns + off[WAIT_COMPUTE], network = off[WAIT_NETWORK] + off[WAIT_REMOTE_FILE];
+    double pressed = pressed_in(s, a), lock = h->has_loaders ? off[WAIT_LOCK] + off[WAIT_COMPUTE] : 0;
+    double loading = a->cpu_ns - pressed + a->delay_ns + (h->has_loaders ? 0 : off[WAIT_COMPUTE]),
+           network = off[WAIT_NETWORK] + off[WAIT_REMOTE_FILE];
     double fault = off[WAIT_FAULT] + pressed, queue = off[WAIT_PIPE] + lock;
     h->own_loading += loading / all;
     h->own_storage += off[WAIT_FILE] / all;
@@ -94,7 +102,7 @@ static void add_loading(const struct snapshot *s, const struct activity_figures 
 /* None of it is, but for pages that memory pressure has taken away. */
 static void add_step(const struct snapshot *s, const struct activity_figures *a, double all, struct shares *h)
 {
-    double pressed = pressed_ns(s, s->consumer_system_ns, a->cpu_ns), fault = memory_is_tight(s) ? a->off_ns[WAIT_FAULT] : 0;
+    double pressed = pressed_in(s, a), fault = memory_is_tight(s) ? a->off_ns[WAIT_FAULT] : 0;
     h->cpu += (a->cpu_ns - pressed) / all;
     h->delay += a->delay_ns / all;
     h->own_fault += (fault + pressed) / all;
@@ -102,12 +110,17 @@ static void add_step(const struct snapshot *s, const struct activity_figures *a,
     h->step += (time_of(a) - a->cpu_ns - a->delay_ns - fault - a->off_ns[WAIT_WRITE]) / all;
 }
 
-/* Where nothing on the stack decides. In a loop whose loading is seen it is the rest of the loop; else the rules from outside hold. */
+/* Where nothing on the stack decides. In a loop whose loading is seen it is the rest of the loop, but for what is read in C without a frame
+ * of Python's that says so; else the rules from outside hold. */
 static void add_other(const struct snapshot *s, const struct activity_figures *a, double all, struct shares *h)
 {
     const struct role_figures *c = &s->role[ROLE_CONSUMER];
     if (time_of(&s->doing[ACTIVITY_LOADING]) > 0.01 * all) {
+        double file = a->off_ns[WAIT_FILE] / all, network = (a->off_ns[WAIT_NETWORK] + a->off_ns[WAIT_REMOTE_FILE]) / all;
         add_step(s, a, all, h);
+        h->step -= file + network;
+        h->own_storage += file;
+        h->own_network += network;
         return;
     }
     struct role_figures rest = {.cpu_ns = a->cpu_ns, .delay_ns = a->delay_ns};
@@ -125,7 +138,7 @@ static bool split_by_stack(const struct snapshot *s, struct shares *h)
         return false;
     for (int a = 0; a < ACTIVITIES; a++)
         h->doing[a] /= all;
-    h->validation = s->validation_ns / all;
+    h->validation = fmin(1, s->validation_ns / all);
     add_loading(s, &s->doing[ACTIVITY_LOADING], all, h);
     add_step(s, &s->doing[ACTIVITY_STEP], all, h);
     h->write += h->doing[ACTIVITY_SAVING];
@@ -149,6 +162,17 @@ static void split_consumer(const struct snapshot *s, struct shares *h)
 /* Looks miss some of the waits, not most of them: what is beyond this is of another kind (a sleep, say). */
 static const double most_scale = 1.5;
 
+/* What the stack counts as loading is more than CPU time; here that alone is wanted, and waits for a core beside it. */
+static void split_loading(const struct snapshot *s, struct shares *h)
+{
+    const struct activity_figures *a = &s->doing[ACTIVITY_LOADING];
+    double all = 0, compute = h->has_loaders ? 0 : a->off_ns[WAIT_COMPUTE];
+    for (int i = 0; i < ACTIVITIES; i++)
+        all += time_of(&s->doing[i]);
+    h->own_loading = fmax(0, h->own_loading - (a->delay_ns + compute) / all);
+    h->delay += a->delay_ns / all;
+}
+
 /* The loop told: time inside next() and the CPU in it are exact; the kinds of waits are scaled to what is left of it. */
 static void take_told(const struct snapshot *s, struct shares *h)
 {
@@ -156,6 +180,8 @@ static void take_told(const struct snapshot *s, struct shares *h)
     h->is_told = all > 0 && s->loop_wall_ns > 0.7 * all && s->loop_batches > 0;
     if (!h->is_told)
         return;
+    if (h->has_stacks)
+        split_loading(s, h);
     double inside = fmin(1, s->loop_wait_ns / all), on_cpu = fmin(inside, s->loop_wait_cpu_ns / all), off = inside - on_cpu;
     double running = h->cpu + h->own_loading, waits = h->own_storage + h->own_network + h->own_fault + h->queue;
     double faults_on_cpu = fmin(h->own_fault, on_cpu); /* pages under pressure: CPU time that was counted as a wait */

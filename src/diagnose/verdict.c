@@ -201,7 +201,7 @@ static void explain_hidden_wait(struct findings *f)
                 h->is_told ? "next()" : "its data loading", 100 * h->own_other);
     double n = fmin(8, ceil(h->starved / fmax(0.05, 1 - h->starved)));
     if (h->has_stacks && !h->has_loaders)
-        finding_advise(f, finding_gain(f, n),
+        finding_advise(f, fmin(finding_gain(f, n), 1 / fmax(0.02, h->own_loading / fmax(1, f->w->sum.cores))),
                        "load beside the step: DataLoader(num_workers=%.0f), or fullbore.Loader (now in the main thread)", n);
 }
 

@@ -203,9 +203,9 @@ struct feed {
     struct delivery delivery;
     struct histogram wait_histogram, load_histogram;
     _Atomic uint64_t bad, changed, cached_reads, io_reads, part_reads;
-    _Atomic uint64_t first_batch_ns;      /* from open to the first batch in the caller's hands */
-    _Atomic uint64_t convert_ns;          /* of the waits: from the engine's giving a batch away to the caller's having it */
-    _Atomic uint64_t release_ns;          /* taking batches back */
+    _Atomic uint64_t first_batch_ns; /* from open to the first batch in the caller's hands */
+    _Atomic uint64_t convert_ns;     /* of the waits: from the engine's giving a batch away to the caller's having it */
+    _Atomic uint64_t release_ns;     /* taking batches back */
     pthread_mutex_t bad_lock;
     struct bad_sample *bad_list;
     uint32_t bad_listed;

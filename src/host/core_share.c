@@ -76,12 +76,13 @@ void core_share_begin(struct core_share *s)
     read_threads(s);
 }
 
-static uint64_t waited_before(const struct core_share *s, uint64_t id)
+/* A thread that was not there had not waited; one that did not fit into the list is not known, and a number may come again. */
+static uint64_t waited_between(const struct core_share *a, uint64_t id, uint64_t now_ns)
 {
-    for (int i = 0; i < s->threads; i++)
-        if (s->thread[i].id == id)
-            return s->thread[i].no_core_ns;
-    return 0;
+    for (int i = 0; i < a->threads; i++)
+        if (a->thread[i].id == id)
+            return now_ns > a->thread[i].no_core_ns ? now_ns - a->thread[i].no_core_ns : 0;
+    return a->threads < CORE_SHARE_THREADS ? now_ns : 0;
 }
 
 struct core_use core_share_between(const struct core_share *a, const struct core_share *z)
@@ -90,7 +91,7 @@ struct core_use core_share_between(const struct core_share *a, const struct core
     if (!(wall > 0))
         return (struct core_use){NAN, NAN, NAN};
     for (int i = 0; i < z->threads; i++)
-        delayed += (double)(z->thread[i].no_core_ns - waited_before(a, z->thread[i].id));
+        delayed += (double)waited_between(a, z->thread[i].id, z->thread[i].no_core_ns);
     struct core_use u = {.used = (double)(z->cpu_ns - a->cpu_ns) / wall, .delayed = delayed / wall, .others = NAN};
     if (z->busy_ns != UINT64_MAX && a->busy_ns != UINT64_MAX)
         u.others = fmax(0, (double)(z->busy_ns - a->busy_ns) / wall - u.used);

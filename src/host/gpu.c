@@ -86,8 +86,9 @@ static void open_devices(struct gpu *g)
 static void open_nvml(struct gpu *g, const char *library)
 {
     const struct dynlib nvml = {"NVIDIA driver library", (const char *const[]){library, NULL}, "host", "install the NVIDIA driver", wanted};
-    if (dynlib_open(&nvml, &calls, NULL) < 0) {
-        give_reason(g, "no NVIDIA driver library that can be used, and no AMD device");
+    struct fb_error e = {0};
+    if (dynlib_open(&nvml, &calls, &e) < 0) {
+        give_reason(g, "no AMD device, and %s", e.cause);
         return;
     }
     int rc = calls.init();

@@ -4,7 +4,7 @@
  * The wait for a batch is the time from entering next() to having the batch in hand; starting an epoch (iter()) belongs to the wait for its
  * first batch. A step is the interval from one batch to the next of the same epoch: N batches of an epoch have N - 1 of them, and every
  * rate is a number of steps (or of the samples that came at their ends) over the time of just these steps. An epoch's wall time is the
- * wait for its first batch and its steps: what the program does between iter() and its first next(), and after its last batch, is not in it.
+ * wait for its first batch and its steps: what a program does between iter() and the first next(), and after its last batch, is not in it.
  *
  * One thread writes (the one that iterates), any thread reads: each figure is an atomic of its own, so a reader may see one step more in
  * one than in another. The gap between epochs runs from the last batch of one to the first of the next.

@@ -37,8 +37,11 @@ static bool looks(const fb_monitor *m)
 
 /* ---- the loop's side ---- */
 
+/* A loop that never asks before an epoch's first batch has waited for it since the epoch began. */
 void fb_begin_epoch(fb_monitor *m, uint64_t batches)
 {
+    if (!m->asked_ns)
+        fb_ask_batch(m);
     loop_begin_epoch(&m->loop, clock_now_ns(), batches);
 }
 
@@ -56,6 +59,7 @@ void fb_take_batch(fb_monitor *m, uint64_t samples)
 
 void fb_end_epoch(fb_monitor *m)
 {
+    m->asked_ns = 0;
     loop_end_epoch(&m->loop, clock_now_ns());
 }
 

@@ -49,7 +49,7 @@ def test_the_rules_see_what_they_are_made_for() -> None:
 FORMATS = re.compile(r"jpe?g|png|webp|hdf5|\bh5|\bwav\b|npy|npz|safetensors|flac", re.I)
 KINDS = re.compile(r"is_image|is_sound|FAMILY_\w+|->arrays|arrays_of|images_of|CODEC_\w+|codec_\w+|pipeline_\w+|transform_\w+|image_header")
 OPEN_TO_THE_ENGINE = re.compile(  # of the headers in src/feed/; what else lies there belongs to kinds of loads
-    r"feed/(engine/\w+|feed|crew|load_ops|labels|read_buffers|device_copy|audit_writer|source_cache|source_io)\.h")
+    r"feed/(engine/\w+|feed|crew|load_ops|labels|read_buffers|device_copy|audit_writer|delivery|source_cache|source_io)\.h")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
 

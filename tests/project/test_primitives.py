@@ -97,7 +97,7 @@ PRIMITIVES = [
             "jobs/pack/pack_reader.c": "made in any order, taken in the order of the catalog, and never more than there is room for",
             "jobs/stage/stage_copy.c": "room for reads in flight, by count and by bytes; what came is in a queue of base/",
             "monitor/monitor.c": "a clock that can be stopped",
-            "python/gate.c": "a lock that can be had by many, or by one",
+            "python/loader_gate.c": "a lock that can be had by many, or by one",
             "python/py_ahead.c": "batches made in any order, handed out in theirs",
         },
     ),

@@ -168,7 +168,7 @@ def test_bench_counts_decompressed_chunks(tmp_path: Path) -> None:
     said = bench(tmp_path / "a.h5", "--batch-size", "100", "--order", "plain", "--memory", "8MiB")
     assert (said["samples"], said["bad_samples"]) == (100000, 0)
     assert 100 <= said["chunks_unfiltered"] <= 150, "each chunk once, and what is read ahead of the next epoch"
-    assert 0 < said["cached_reads"] + said["io_reads"] <= said["chunks_unfiltered"]
+    assert 0 < said["cached_reads"] + said["io_reads"] <= 150, "likewise; what is read last is not decompressed any more"
     assert said["budget_peak_bytes"] <= 8 << 20
 
 

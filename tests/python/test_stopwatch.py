@@ -18,7 +18,7 @@ from typing import Any
 import fullbore as fb
 import numpy as np
 import pytest
-from stopwatch import KINDS, SLOW, computes, differences, measure, pictures, rows, said_by, sleeps
+from timed_loops import KINDS, SLOW, computes, differences, measure, pictures, rows, said_by, sleeps
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = os.environ.get("FULLBORE_COMMAND", str(ROOT / ".venv/bin/fullbore"))
@@ -57,7 +57,7 @@ def test_a_watcher_and_its_report_say_the_same(kind: str, tmp_path: Path) -> Non
     def attempt() -> list[str]:
         result, run = tmp_path / "result.json", tmp_path / "run.fbr"
         told = subprocess.run([COMMAND, "watch", "--quiet", "--json", "-o", str(run), "--", sys.executable,
-                               str(Path(__file__).with_name("stopwatch.py")), kind, str(tmp_path / "data"), str(result)],
+                               str(Path(__file__).with_name("timed_loops.py")), kind, str(tmp_path / "data"), str(result)],
                               capture_output=True, text=True, timeout=120)
         assert told.returncode == 0, told.stderr
         report = subprocess.run([COMMAND, "report", "--json", str(run)], capture_output=True, text=True, timeout=60)

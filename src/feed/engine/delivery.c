@@ -36,7 +36,8 @@ static void count(struct feed *f, uint64_t now_ns, uint64_t cpu_ns)
     meter_add(&m->wait_out_ns, d->asked_ns > d->ready_ns ? d->asked_ns - d->ready_ns : 0);
     meter_add(&m->items, d->samples);
     meter_add(&m->bytes, d->bytes);
-    meter_add(&f->convert_ns, now_ns > d->taken_ns ? now_ns - d->taken_ns : 0);
+    if (meter_get(&f->loop.all.batches) > 1) /* the first one is start-up: feed_snapshot.c leaves its wait out */
+        meter_add(&f->convert_ns, now_ns > d->taken_ns ? now_ns - d->taken_ns : 0);
     if (!atomic_load_explicit(&f->first_batch_ns, memory_order_relaxed))
         atomic_store_explicit(&f->first_batch_ns, now_ns - f->opened_ns, memory_order_relaxed);
     d->last_ns = now_ns;

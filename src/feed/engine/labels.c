@@ -1,4 +1,3 @@
-#include "base/round_up.h"
 #include "feed/labels.h"
 
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 
 #include "base/checksum.h"
 #include "base/rng.h"
+#include "base/round_up.h"
 
 /* ---- which fields ---- */
 
@@ -174,7 +174,7 @@ size_t labels_lay_out(const struct labels *l, uint8_t *memory, void **to)
     size_t at = 0;
     for (int i = 0; i < l->count; i++) {
         to[i] = memory ? memory + at : NULL;
-        at += (l->field[i].bytes + 7) & ~(size_t)7;
+        at += round_up(l->field[i].bytes, 8);
     }
     return at;
 }

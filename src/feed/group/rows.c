@@ -231,8 +231,8 @@ static void rows_run(struct worker *w, struct feed *f, struct load *l)
         rc = load_copy_labels(f, l->slot, place_of(l, i), p->selected, p->sample, &e);
         audit_row(f, l->slot, place_of(l, i));
     }
-    uint64_t now = clock_now_ns();
-    meter_work(&f->meter, w->index, STAGE_DECODE, now - read_ns, l->count, l->count * arrays_of(f)->want[0].row_bytes);
+    uint64_t now = clock_now_ns(), made = rc == 0 ? l->count : 0; /* one that comes again is counted then */
+    meter_work(&f->meter, w->index, STAGE_DECODE, now - read_ns, made, made * arrays_of(f)->want[0].row_bytes);
     load_note_service(f, now - since);
     gather_drop(f, l);
     if (rc == 0)

@@ -180,7 +180,7 @@ static int bag_fill(struct worker *w, struct feed *f, struct load *l, const uint
     if (rc == 0)
         rc = place_bytes(&b, e);
     array_file_free(&file);
-    meter_work(&f->meter, w->index, STAGE_DECODE, clock_now_ns() - since, 1, arrays_of(f)->want[0].row_bytes);
+    meter_work(&f->meter, w->index, STAGE_DECODE, clock_now_ns() - since, rc == 0, rc == 0 ? arrays_of(f)->want[0].row_bytes : 0);
     return rc;
 }
 

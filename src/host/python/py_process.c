@@ -182,10 +182,10 @@ static uint64_t own_number(const struct py_processes *w, pid_t pid)
 
 static void try_to_find(struct py_processes *w, struct py_process *p, uint64_t now_ns)
 {
-    if (p->tries >= TRIES || now_ns < p->try_at_ns)
+    if (now_ns < p->try_at_ns)
         return;
     p->try_at_ns = now_ns + (first_try_ns << p->tries);
-    p->tries++;
+    p->tries += p->tries < TRIES; /* a shell may still become Python: from then on seldom, not never */
     p->is_denied = !is_ours(w, p);
     w->denied = p->is_denied ? EPERM : w->denied;
     struct py_stack *s = p->is_denied ? NULL : malloc(sizeof(*s));

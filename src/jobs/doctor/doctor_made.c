@@ -11,6 +11,7 @@
 #include "jobs/pack.h"
 
 enum { SMALL_SAMPLE = 256, MANY_EPOCHS = 1000 };
+static const double small_bytes_most = 256 << 20; /* the copies lie in memory */
 static const double made_seconds = 1;
 
 static int feed(const struct doctor_request *q, const char *source, const char *catalogs, int64_t epochs, struct bench_result *b,
@@ -78,12 +79,18 @@ static struct trial_place place_in(const char *folder, const char *output)
     return p;
 }
 
+static uint64_t few_of(const struct doctor_result *r)
+{
+    double n = r->sample_bytes > 0 ? small_bytes_most / r->sample_bytes : SMALL_SAMPLE;
+    return n < SMALL_SAMPLE ? (uint64_t)n + 1 : SMALL_SAMPLE;
+}
+
 static int measure_smaller(const struct doctor_request *q, struct doctor_result *r, const char *folder, struct fb_error *e)
 {
     struct trial_place p = place_in(folder, "small.tar");
     char name[1100];
     uint64_t copied, bytes, small_bytes = 0;
-    FB_TRY(sample_copy(&q->options, p.copies, SMALL_SAMPLE, &copied, &bytes, e));
+    FB_TRY(sample_copy(&q->options, p.copies, few_of(r), &copied, &bytes, e));
     FB_TRY(doctor_pack(q, p.copies, p.catalogs, p.output, r->smaller_side, &small_bytes, name, sizeof(name), e));
     r->smaller_share = bytes ? fmin(1, (double)small_bytes / (double)bytes) : 1;
     FB_TRY(measure_made(q, name, p.catalogs, &r->smaller_first_cpu_s, &r->smaller, e));
@@ -126,7 +133,7 @@ static int measure_decoded(const struct doctor_request *q, struct doctor_result 
 {
     struct trial_place p = place_in(folder, "decoded.npy");
     uint64_t copied, bytes;
-    FB_TRY(sample_copy(&q->options, p.copies, SMALL_SAMPLE, &copied, &bytes, e));
+    FB_TRY(sample_copy(&q->options, p.copies, few_of(r), &copied, &bytes, e));
     FB_TRY(doctor_decode(q, p.copies, p.catalogs, p.output, r->decoded_side, e));
     FB_TRY(measure_made(q, p.output, p.catalogs, &r->decoded_first_cpu_s, &r->decoded, e));
     r->decoded_cpu_s = r->decoded.cpu_s;

@@ -216,7 +216,7 @@ static int measure_between(const struct doctor_request *q, struct doctor_result 
 /* Epochs of which a share of the files is known: times add up. */
 static double mixed(double share, double known, double fresh)
 {
-    return 1 / (share / known + (1 - share) / fresh);
+    return 1 / ((share > 0 ? share / known : 0) + (share < 1 ? (1 - share) / fresh : 0));
 }
 
 static void sum_up(struct doctor_result *r)

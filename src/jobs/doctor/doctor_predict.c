@@ -260,7 +260,6 @@ static struct doctor_result without_others(const struct doctor_result *r)
                                      or_as_now(r->window.alone_later, r->window.later_rate), 0, 0};
     a.preload = (struct doctor_trial){or_as_now(r->preload.alone_first, r->preload.first_rate),
                                       or_as_now(r->preload.alone_later, r->preload.later_rate), 0, 0};
-    a.others_cores = 0;
     return a;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "jobs/bench.h"
 #include "jobs/doctor.h"
 #include "jobs/doctor/doctor_sample.h"
@@ -257,12 +258,22 @@ static bool has_copies(const struct doctor_result *r)
 
 static int prove_rows(struct proof *p, struct doctor_result *r, struct fb_error *e)
 {
-    int rc = 0;
-    for (int i = 0; i < r->rows && rc == 0; i++)
-        rc = r->machine.is_bucket ? prove_of_bucket(p, &r->row[i], e)
-             : r->data.has_rows   ? prove_of_rows(p, &r->row[i], e)
-                                  : prove_of_files(p, &r->row[i], e);
-    return rc;
+    for (int i = 0; i < r->rows; i++) {
+        struct doctor_row *row = &r->row[i];
+        struct fb_error why = {0};
+        int rc = r->machine.is_bucket ? prove_of_bucket(p, row, &why)
+                 : r->data.has_rows   ? prove_of_rows(p, row, &why)
+                                      : prove_of_files(p, row, &why);
+        if (rc == FB_E_INTERRUPTED) {
+            *e = why;
+            return rc;
+        }
+        if (rc < 0) { /* a row without a proof, not a table without rows */
+            text_words(row->unproved, sizeof(row->unproved), "%s", why.cause);
+            row->proved_first = row->proved_later = NAN;
+        }
+    }
+    return 0;
 }
 
 int doctor_prove(const struct doctor_request *q, struct doctor_result *r, struct fb_error *e)

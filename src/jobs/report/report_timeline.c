@@ -88,6 +88,8 @@ static double tree_cores(const struct snapshot *r)
 }
 static double batch_rate(const struct snapshot *r)
 {
+    if (isnan(r->loop_steps)) /* a recording of an older version */
+        return r->wall_s > 0 ? r->loop_batches / r->wall_s : NAN;
     return r->loop_steps > 0 ? r->loop_steps / (r->loop_step_ns / 1e9) : r->loop_steps; /* none came: 0 */
 }
 static double machine_memory(const struct snapshot *r)

@@ -18,6 +18,7 @@ struct verifier {
     pthread_mutex_t lock;
     uint64_t next, done, bytes;
     bool is_stopped;
+    int failed; /* why it stopped; 0: it did not, or was asked to */
 };
 
 static int checksum_file(int fd, uint64_t size, uint64_t *sum)
@@ -67,6 +68,7 @@ static void *verify_main(void *arg)
         j->out->damaged += right == 0;
         v->done += right >= 0;
         v->is_stopped |= right < 0;
+        v->failed = right < 0 ? right : v->failed;
         v->bytes += item->size;
     }
     pthread_mutex_unlock(&v->lock);
@@ -105,6 +107,8 @@ int stage_verify(struct stage_job *j, struct fb_error *e)
     pthread_mutex_destroy(&v.lock);
     if (!started)
         return FB_E_NOMEM;
+    if (v.failed)
+        return error_set(e, v.failed, "stage", "no memory to verify the copy");
     if (v.done < j->list.count)
         return error_set(e, FB_E_INTERRUPTED, "stage", "interrupted while the copy was verified");
     return 0;

@@ -1,4 +1,4 @@
-"""Loops with a clock of their own around ``next()``, of many kinds; run as a program, one of them: stopwatch.py KIND FOLDER RESULT.json."""
+"""Loops of many kinds with a clock of their own around ``next()``; as a program, one of them: timed_loops.py KIND FOLDER RESULT.json."""
 
 from __future__ import annotations
 
