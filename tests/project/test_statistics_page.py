@@ -153,7 +153,9 @@ def test_the_figures_of_bench_are_those_of_what_it_did(photos: Path, tmp_path: P
     found = figures({"stages": said["stages"]})
     assert (said["samples"], said["batches"], said["epochs"], said["threads"]) == (75, 15, 3, 2)
     assert said["bad_samples"] >= 3, "one an epoch, and what is read ahead of the next"
-    assert said["device_copied_bytes"] == 75 * (224 * 224 * 3 + 8)
+    batch_bytes = 5 * (224 * 224 * 3 + 8)
+    assert said["device_copied_bytes"] % batch_bytes == 0
+    assert 15 <= said["device_copied_bytes"] // batch_bytes <= 20, "each batch once, and what is copied ahead of the next epoch"
     assert said["cached_reads"] + said["io_reads"] >= 75 and found["stages.deliver.items"] >= 14
     assert found["stages.transform.items"] >= 75 and found["stages.decode.items"] >= 75
     assert 75 * 224 * 224 * 3 / 15 < said["budget_peak_bytes"] <= 512 << 20
