@@ -19,7 +19,7 @@ uint64_t core_share_busy_ns(const char *stat, const unsigned char *is_ours, int 
 {
     long hz = sysconf(_SC_CLK_TCK);
     uint64_t ticks = 0;
-    for (const char *line = stat; line && *line; line = strchr(line, '\n'), line += line ? 1 : 0) {
+    for (const char *line = stat, *end; line && *line; end = strchr(line, '\n'), line = end ? end + 1 : NULL) {
         uint64_t n[COLUMNS] = {0};
         if (strncmp(line, "cpu", 3) != 0 || !isdigit((unsigned char)line[3]))
             continue;

@@ -45,9 +45,9 @@ static void fill_progress(struct metrics *m, struct feed *f)
 static void fill_functions(struct metrics *m, struct feed *f)
 {
     uint64_t busy = 0, wait = 0;
-    for (const struct feed_function *x = f->function; x < f->function + f->function_count; x++) {
-        busy += meter_get(&x->busy_ns);
-        wait += meter_get(&x->wait_ns);
+    for (int i = 0; i < f->function_count; i++) {
+        busy += meter_get(&f->function[i].busy_ns);
+        wait += meter_get(&f->function[i].wait_ns);
     }
     metrics_set_ns(m, "map_seconds", busy);
     metrics_set_ns(m, "gil_wait_seconds", wait);

@@ -61,9 +61,9 @@ static void fill_workers(struct feed *f, struct snapshot *s)
     meter_read(&f->meter, STAGE_DECODE, &decode);
     meter_read(&f->meter, STAGE_TRANSFORM, &transform);
     meter_read(&f->meter, STAGE_READ, &read);
-    for (const struct feed_function *x = f->function; x < f->function + f->function_count; x++) {
-        mapped += (double)meter_get(&x->busy_ns);
-        locked += (double)meter_get(&x->wait_ns);
+    for (int i = 0; i < f->function_count; i++) {
+        mapped += (double)meter_get(&f->function[i].busy_ns);
+        locked += (double)meter_get(&f->function[i].wait_ns);
     }
     double busy = least((double)decode.busy_ns + (double)transform.busy_ns + mapped, threads * wall);
     double idle = least(least((double)crew_idle_ns(), wait * threads), threads * wall - busy);

@@ -47,10 +47,12 @@ static void put_io(struct json_writer *w, const struct metrics *m, const char *n
 static void put_maps(struct json_writer *w, struct feed *f)
 {
     json_begin_array(w, "maps");
-    for (const struct feed_function *x = f->function; x < f->function + f->function_count; x++)
+    for (int i = 0; i < f->function_count; i++) {
+        const struct feed_function *x = &f->function[i];
         json_put(w, J_OBJECT(NULL, J("name", x->name), J("calls", meter_get(&x->calls)),
                              J_FIXED("seconds", 6, seconds(meter_get(&x->busy_ns))),
                              J_FIXED("gil_wait_seconds", 6, seconds(meter_get(&x->wait_ns)))));
+    }
     json_end(w);
 }
 
